@@ -2,24 +2,25 @@
 
 import json
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Options, Router, RouteRequest, State, Tool, preset
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.catalogue.tokens import count_tokens
-from orchestrator.common.keys import split_key
-from orchestrator.records.tool import Tool
-from orchestrator.runtime.router import Router
 
+KEYWORD_ALONE = "semantic search did not run, so only keyword search was used: "
+"""How the warning of a Decision without meaning begins. The reason follows."""
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def tool(key: str, description: str = "", /, **given: Any) -> Tool:
     """A tool from its key, its description, and any further field."""
-    server, name = split_key(key)
+    server, colon, name = key.partition(":")
+    assert colon, f"{key!r} is no key: write server:name"
     return Tool(server=server, name=name, description=description, **given)
 
 
@@ -50,3 +51,17 @@ def write_tools(file: Path, tools: Iterable[Tool]) -> Path:
     """Write a catalogue file, one tool a line."""
     file.write_text("".join(f"{json.dumps(tool_to_json(tool))}\n" for tool in tools), encoding="utf-8")
     return file
+
+
+async def understood(query: str, *tools: Tool, **request: Any) -> Any:
+    """What a stage of a pipeline reads of a task over these tools: its text, its clauses, its weighted terms."""
+    seen = []
+
+    def read(state: State) -> State:
+        seen.append(state.task.understood)
+        return state
+
+    pipeline = replace(preset("default"), first=(read, *preset("default").first))
+    async with Router(Catalogue(tools), pipeline=pipeline, options=Options(languages="off")) as router:
+        await router.route(RouteRequest(query=query, tenant="local", **request))
+    return seen[0]

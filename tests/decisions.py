@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from orchestrator import Provider, ResolvedCall
+from orchestrator.llm.plan import make_plan
 from orchestrator.records.decision import Decision
+from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.tool import Annotations, CatalogueVersion, Kind, Match, Stage, Tokens, Tool
 from tests.catalogues import tool
 
@@ -58,3 +61,22 @@ def decision(query: str, tools: Sequence[Tool] = ALL, *, stage: Stage = Stage.KE
         tokens=Tokens(before=0, after=0, counted_by="estimate"),
         catalogue=CatalogueVersion(fingerprint="0" * 16, tools=len(tools)),
     )
+
+
+async def plan_without_model(found: Decision, **settings: Any) -> Plan:
+    return await make_plan(None, PlanRequest(decision=found, **settings))
+
+
+def export(tools: Sequence[Tool], provider: Provider = "openai") -> list[dict[str, Any]]:
+    """The tools as a provider's API takes them."""
+    return decision("", tools).tools(provider)
+
+
+def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
+    """The call of a model that was offered these tools."""
+    return decision("", tools).resolve(call)
+
+
+def check_arguments(own: Tool, arguments: Any) -> dict[str, Any]:
+    """The arguments of a call as the tool gets them."""
+    return resolve([own], {"name": own.key, "arguments": arguments}).arguments

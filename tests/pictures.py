@@ -8,7 +8,6 @@ from uuid import uuid4
 from playwright.async_api import Page
 from temporalio.client import Client
 
-from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, StepStatus
 from orchestrator.temporal.client.devserver import dev_server
 from tests.browser import chromium
@@ -39,7 +38,7 @@ async def main() -> None:
         client = await Client.connect(address, plugins=[plugin_over()])
         async with working(client, queue):
             request = RunRequest(task="Delete the file a.txt and add a note titled 'x'", tenant=TENANT)
-            handle = await client.start_workflow(names.RUN, request, id=RUN, task_queue=queue)
+            handle = await client.start_workflow("toolroute.run", request, id=RUN, task_queue=queue)
             await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
             async with ui(folder, "--config", "mcp.json", "--address", address) as (link, _), chromium() as browser:
                 page = await browser.new_page(viewport={"width": 1000, "height": 600}, color_scheme="light")

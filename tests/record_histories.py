@@ -17,7 +17,6 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.llm.client import Models
 from orchestrator.options import Options
-from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, StepStatus
 from orchestrator.temporal.client.devserver import dev_server
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
@@ -54,7 +53,7 @@ async def record(version: str) -> None:
 
 async def _run(version: str, name: str, client: Client, **settings: Any) -> None:
     async with working(client, QUEUE, workflows=[Publish]):
-        await _record(version, name, client, names.RUN, RunRequest(tenant=TENANT, **settings))
+        await _record(version, name, client, "toolroute.run", RunRequest(tenant=TENANT, **settings))
 
 
 async def _record(version: str, name: str, client: Client, workflow: str, given: Any) -> None:
@@ -62,7 +61,7 @@ async def _record(version: str, name: str, client: Client, workflow: str, given:
     handle = await client.start_workflow(workflow, given, id=f"recorded-{version}-{name}", task_queue=QUEUE)
     if name == "assisted":
         waits = (await until(handle, "s2", StepStatus.NEEDS_APPROVAL)).steps[1]
-        await handle.execute_update(names.APPROVE, {"step": "s2", "digest": waits.digest})
+        await handle.execute_update("toolroute.approve", {"step": "s2", "digest": waits.digest})
     if name == "cancelled":
         await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
         await handle.cancel()

@@ -10,11 +10,9 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
-from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, RunResult
 from orchestrator.temporal.client.run_client import failed_result
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
-from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT, LocalTools, plugin_over
 from tests.temporal import replays, working
 
@@ -28,7 +26,7 @@ class Runner:
     async def start(self, task: str, *, name: str = "", **settings: Any) -> WorkflowHandle[Any, RunResult]:
         request = RunRequest(task=task, **{"tenant": TENANT, "approve": "never", **settings})
         return await self.client.start_workflow(
-            names.RUN,
+            "toolroute.run",
             request,
             id=f"{name or 'run'}-{uuid4().hex[:8]}",
             task_queue=self.task_queue,
@@ -38,7 +36,7 @@ class Runner:
     async def run(self, task: str, **settings: Any) -> tuple[RunResult, WorkflowHandle[Any, RunResult]]:
         handle = await self.start(task, **settings)
         result = await result_of(handle)
-        await replays(await handle.fetch_history(), [RunWorkflow])
+        await replays(await handle.fetch_history())
         return result, handle
 
     async def begin(self, workflow: Any, *given: Any, **settings: Any) -> WorkflowHandle[Any, Any]:

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from orchestrator import Vectors
 from orchestrator.common.digests import digest
-from orchestrator.index.embed import StaticEmbedder, Vectors, embedder_for
+from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
 from orchestrator.store.backend import EXPERIENCE, TOOLS
@@ -36,24 +38,25 @@ FILES = (
 )
 
 
-class CountingEmbedder(StaticEmbedder):
-    """The shipped embedder, which also keeps the texts that it embeds."""
+class CountingEmbedder:
+    """An embedder, by default the shipped one, that also keeps the texts that it embeds."""
+
+    remote = False
 
     def __init__(self, folder: Path = SHIPPED) -> None:
-        super().__init__(folder)
+        self._embedder = embedder_for(Options(embedder=str(folder)))
+        self.id, self.dimension = self._embedder.id, self._embedder.dimension
         self.asked: list[str] = []
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         self.asked += texts
-        return super().embed(texts)
+        return self._embedder.embed(texts)
 
 
 @cache
-def shipped() -> StaticEmbedder:
+def shipped() -> Any:
     """The shipped embedder, opened once."""
-    embedder = embedder_for(Options())
-    assert isinstance(embedder, StaticEmbedder)
-    return embedder
+    return embedder_for(Options())
 
 
 def smaller_model(folder: Path) -> Path:

@@ -11,14 +11,12 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.common import WorkerDeploymentVersion
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 
-from orchestrator.records import durable_names as names
 from orchestrator.records.run import Progress, StepStatus
-from orchestrator.temporal.workflow.call import why_failed
 from tests.running import plugin_over
 
-__all__ = ["why_failed"]
 DEPLOYMENT = WorkerDeploymentConfig(
     version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False
 )
@@ -43,7 +41,7 @@ async def until(handle: WorkflowHandle[Any, Any], step: str, status: StepStatus)
     """Return the progress of a run once the step has this status."""
     async with asyncio.timeout(120):
         while True:
-            progress: Progress = await handle.query(names.PROGRESS, result_type=Progress)
+            progress: Progress = await handle.query("toolroute.progress", result_type=Progress)
             if any(item.step == step and item.status is status for item in progress.steps):
                 return progress
             await asyncio.sleep(0.03)
@@ -55,6 +53,15 @@ async def child_of(handle: WorkflowHandle[Any, Any]) -> str:
         while not (children := (await handle.describe()).raw_description.pending_children):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         return children[0].workflow_id
+
+
+def why_failed(error: BaseException | None) -> tuple[str, str]:
+    """The type and the message of the error of an activity or a workflow that is the cause of this one."""
+    # Nexus wraps the error of its handler in an application error of this type.
+    while not isinstance(error, ApplicationError) or error.type == "OperationError":
+        assert error is not None
+        error = error.__cause__
+    return error.type or "", error.message
 
 
 async def activities_of(handle: WorkflowHandle[Any, Any]) -> list[str]:
@@ -69,13 +76,13 @@ def scheduled(history: WorkflowHistory) -> list[str]:
         for event in history.events
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
     ]
-    return [name for name in found if name != names.RECORD_OUTCOME]
+    return [name for name in found if name != "toolroute.record_outcome"]
 
 
 async def replays(
-    history: WorkflowHistory, workflows: Sequence[type], plugins: Sequence[Any] | None = None, **settings: Any
+    history: WorkflowHistory, workflows: Sequence[type] = (), plugins: Sequence[Any] | None = None, **settings: Any
 ) -> None:
-    """Fail if today's workflow code differs from the history.
+    """Fail if today's workflow code differs from the history. The plugin brings its own workflows.
 
     Without plugins, which a user may leave out here, the sandbox imports all of `orchestrator` again.
     """

@@ -16,13 +16,11 @@ from orchestrator import ToolRouter
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import UnknownSetting
 from orchestrator.index.intent import READING_VERBS, reads_only
-from orchestrator.records import durable_names as names
 from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.trust.approval_rules import needs_approval
-from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Waiting
 from tests.runner import Runner, Serve, statuses
 from tests.running import TENANT
@@ -115,10 +113,10 @@ async def test_each_policy_lets_its_own_tools_pass(runner: Runner, approve: str,
 async def asking(runner: Runner) -> AsyncIterator[tuple[WorkflowHandle[Any, RunResult], StepProgress]]:
     """Start a run with the default policy, in which two steps wait for approval. Return the first of them."""
     request = RunRequest(task="Delete the file a.txt and add a note titled 'x'", tenant=TENANT)
-    handle = await runner.begin(names.RUN, request, result_type=RunResult)
+    handle = await runner.begin("toolroute.run", request, result_type=RunResult)
     await until(handle, "s1", ASKED)
     yield handle, (await until(handle, "s2", ASKED)).steps[0]
-    await replays(await handle.fetch_history(), [RunWorkflow])
+    await replays(await handle.fetch_history())
 
 
 async def test_a_word_lets_one_step_go_or_ends_it(
@@ -126,10 +124,10 @@ async def test_a_word_lets_one_step_go_or_ends_it(
 ) -> None:
     handle, step = asking
     assert (step.arguments, runner.local.calls) == ({"path": "a.txt"}, [])
-    await handle.execute_update(names.APPROVE, {"step": "s2", "allowed": False})
+    await handle.execute_update("toolroute.approve", {"step": "s2", "allowed": False})
     with pytest.raises(WorkflowUpdateFailedError):  # a word is final
-        await handle.execute_update(names.APPROVE, Approval(step="s2", digest=step.digest))
-    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest, by="ada"))
+        await handle.execute_update("toolroute.approve", Approval(step="s2", digest=step.digest))
+    await handle.execute_update("toolroute.approve", Approval(step="s1", digest=step.digest, by="ada"))
     assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["done", "refused"]
     assert runner.local.calls == [("delete_file", {"path": "a.txt"})]
 
@@ -150,7 +148,7 @@ async def test_a_word_on_anything_but_the_call_that_waits_is_refused(
 ) -> None:
     handle, step = asking
     with pytest.raises(WorkflowUpdateFailedError) as failure:
-        await handle.execute_update(names.APPROVE, word)
+        await handle.execute_update("toolroute.approve", word)
     assert said in str(failure.value.cause)
     assert (await until(handle, "s1", ASKED)).steps[0].digest == step.digest
     assert runner.local.calls == []

@@ -11,10 +11,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from orchestrator.planning.arguments import extract
-from orchestrator.planning.planner import plan
-from orchestrator.records.plan import PlanRequest
 from orchestrator.records.tool import Tool
-from tests.decisions import TEXT, decision, schema
+from tests.decisions import TEXT, decision, plan_without_model, schema
 from tests.loopback import served
 from tests.timing import seconds
 
@@ -143,11 +141,11 @@ def stands(value: Any, task: str) -> bool:
 
 @settings(max_examples=150, deadline=None)
 @given(properties=SCHEMAS, task=TASKS, data=st.data())
-def test_no_argument_is_guessed(properties: dict[str, Any], task: str, data: st.DataObject) -> None:
+async def test_no_argument_is_guessed(properties: dict[str, Any], task: str, data: st.DataObject) -> None:
     required = data.draw(st.lists(st.sampled_from(sorted(properties)), unique=True))
     caller = data.draw(st.dictionaries(st.sampled_from(sorted(properties)), st.sampled_from(["mine", 12, True])))
     tool = Tool(server="a", name="b", input_schema=schema(*required, **properties))
-    for step in plan(PlanRequest(decision=decision(task, [tool]), arguments=caller)).steps:
+    for step in (await plan_without_model(decision(task, [tool]), arguments=caller)).steps:
         for name, value in step.arguments.items():
             listed = value in UNITS and value in step.task.lower()
             assert name in caller or listed or stands(value, step.task), (name, value, task)

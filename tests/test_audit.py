@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-import multiprocessing
-import time
+import os
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,38 +15,67 @@ from opentelemetry import _logs
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
-from orchestrator.trust import audit
-from orchestrator.trust.audit import Audit, Entry
-from tests.command_line import Run, trusting
+from tests.catalogues import tool, write_tools
+from tests.command_line import COMMAND, Run, audited, trusting
 from tests.servers.start import text_of
 from tests.test_serve import asking
 from tests.test_serve_offers import FIRST
 from tests.test_serve_shown import read_on, rows, served
 
 
+class Log:
+    """An audit log that commands write."""
+
+    def __init__(self, folder: Path, toolroute: Run) -> None:
+        self.folder, self._toolroute = folder, toolroute
+
+    def write(self, count: int = 4) -> None:
+        """Write so many lines: the import of a catalogue writes one for each server."""
+        assert self._toolroute("tools", "import", catalogue_of(count, self.folder.parent)).exit_code == 0
+
+    def verify(self) -> tuple[int, int, list[str]]:
+        """The number of lines, the number of the first line, and what is wrong."""
+        ran = self._toolroute("audit", "verify", "-o", "json")
+        found = json.loads(ran.stdout)
+        assert ran.exit_code == bool(found["problems"])
+        return found["lines"], found["first"], found["problems"]
+
+    @property
+    def problems(self) -> list[str]:
+        return self.verify()[2]
+
+    @property
+    def files(self) -> list[Path]:
+        """The oldest first."""
+        return sorted(self.folder.glob("audit*.jsonl"))
+
+    @property
+    def lines(self) -> list[bytes]:
+        """The lines of the newest file."""
+        return self.files[-1].read_bytes().splitlines(keepends=True)
+
+    def keep(self, lines: Sequence[bytes]) -> None:
+        self.files[-1].write_bytes(b"".join(lines))
+
+
+def catalogue_of(servers: int, folder: Path) -> Path:
+    return write_tools(folder / f"{servers}.jsonl", [tool(f"send_{n}:mail", "Send") for n in range(servers)])
+
+
 @pytest.fixture
-def log(tmp_path: Path) -> Audit:
-    return Audit(tmp_path / "audit")
+def log(tmp_path: Path, toolroute: Run, monkeypatch: pytest.MonkeyPatch) -> Log:
+    monkeypatch.setenv("TOOLROUTE_AUDIT", str(tmp_path / "audit"))
+    monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "store"))
+    return Log(tmp_path / "audit", toolroute)
 
 
-def write(folder: Path, count: int = 4) -> None:
-    for number in range(count):
-        Audit(folder).write(Entry(event="call", tenant="org:1", tool=f"mail:send_{number}"))
-
-
-def lines(log: Audit) -> list[bytes]:
-    return log.files[-1].read_bytes().splitlines(keepends=True)
-
-
-def test_processes_write_one_chain_side_by_side(log: Audit) -> None:
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=write, args=(log.folder, 25)) for _ in range(3)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert log.verify() == (75, 1, ())
-    assert [line["n"] for line in log.read()] == [*range(1, 76)]
+def test_processes_write_one_chain_side_by_side(log: Log, tmp_path: Path) -> None:
+    importing = [COMMAND, "tools", "import", catalogue_of(25, tmp_path)]
+    stores = [{**os.environ, "TOOLROUTE_STORE": str(tmp_path / f"store{number}")} for number in range(3)]
+    writers = [subprocess.Popen(importing, env=store, stdout=subprocess.DEVNULL) for store in stores]
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    assert log.verify() == (75, 1, [])
+    assert [line["n"] for line in audited(log.folder)] == [*range(1, 76)]
 
 
 @pytest.mark.parametrize(
@@ -61,101 +91,99 @@ def test_processes_write_one_chain_side_by_side(log: Audit) -> None:
         ([], "line number 0 is not the last written line (number 4)"),
     ],
 )
-def test_a_removed_line_shows(log: Audit, left: list[int], problem: str) -> None:
-    write(log.folder)
-    written = lines(log)
-    log.files[-1].write_bytes(b"".join(written[number] for number in left))
-    assert problem in " ".join(log.verify().problems)
-    write(log.folder, 1)
-    assert log.verify().problems, "a later line does not hide it"
+def test_a_removed_line_shows(log: Log, left: list[int], problem: str) -> None:
+    log.write()
+    written = log.lines
+    log.keep([written[number] for number in left])
+    assert problem in " ".join(log.problems)
+    log.write(1)
+    assert log.problems, "a later line does not hide it"
 
 
-def test_a_log_that_was_removed_with_its_head_shows(log: Audit) -> None:
-    log.check()
-    assert log.verify() == log.verify() == (0, 0, ())
-    write(log.folder)
+def test_a_log_that_was_removed_with_its_head_shows(log: Log) -> None:
+    log.folder.mkdir()
+    assert log.verify() == log.verify() == (0, 0, [])
+    log.write()
     for file in (*log.files, log.folder / "head.json"):
         file.unlink()
-    assert log.verify() == (0, 0, ("the audit log is empty, but lines were written to it: they were removed",))
+    assert log.verify() == (0, 0, ["the audit log is empty, but lines were written to it: they were removed"])
 
 
-def test_a_changed_line_shows(log: Audit) -> None:
-    write(log.folder)
-    written = lines(log)
+def test_a_changed_line_shows(log: Log) -> None:
+    log.write()
+    written = log.lines
     for place in range(4):
-        changed = [line.replace(b"send_", b"read_") if at == place else line for at, line in enumerate(written)]
-        log.files[-1].write_bytes(b"".join(changed))
-        assert log.verify().problems, place
+        log.keep([line.replace(b"send_", b"read_") if at == place else line for at, line in enumerate(written)])
+        assert log.problems, place
 
 
-def test_a_log_is_rotated_and_only_its_user_reads_it(log: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "MAX_BYTES", 1_000)
-    monkeypatch.setattr(audit, "MAX_FILES", 2)
-    write(log.folder, 40)
-    found = log.verify()
-    assert (len(log.files) <= 3, found.first > 1, found.problems) == (True, True, ())
-    assert [line["n"] for line in log.read()] == [*range(found.first, 41)]
+def test_a_log_is_rotated_and_only_its_user_reads_it(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.trust.audit.MAX_BYTES", 1_000)
+    monkeypatch.setattr("orchestrator.trust.audit.MAX_FILES", 2)
+    log.write(40)
+    _, first, problems = log.verify()
+    assert (len(log.files) <= 3, first > 1, problems) == (True, True, [])
+    assert [line["n"] for line in audited(log.folder)] == [*range(first, 41)]
     assert {path.stat().st_mode & 0o777 for path in (*log.files, log.folder / "head.json")} == {0o600}
     assert log.folder.stat().st_mode & 0o777 == 0o700
     log.files[0].unlink()
-    assert "lines were removed" in log.verify().problems[0]
+    assert "lines were removed" in log.problems[0]
 
 
-def test_a_line_that_was_cut_off_ends_no_later_one(log: Audit) -> None:
-    write(log.folder, 2)
+def test_a_line_that_was_cut_off_ends_no_later_one(log: Log, toolroute: Run) -> None:
+    log.write(2)
+    cut = b'{"n": 3, "ev'
     with log.files[-1].open("ab") as file:
-        file.write(b'{"n": 3, "ev')
-    write(log.folder, 2)
-    assert [line["n"] for line in log.read()] == [1, 2, 3, 4]
-    assert log.verify().problems == (), "its writer was killed, and the next line names it"
-    text = log.files[-1].read_bytes()
-    log.files[-1].write_bytes(text.replace(b'{"n": 3, "ev', b'{"n": 3, "xx'))
-    assert log.verify().problems
+        file.write(cut)
+    log.write(2)
+    listed = toolroute("audit", "list", "-o", "json").stdout
+    assert [line["n"] for line in json.loads(listed)["lines"]] == [1, 2, 3, 4]
+    assert log.problems == [], "its writer was killed, and the next line names it"
+    log.keep([line.replace(cut, b'{"n": 3, "xx') for line in log.lines])
+    assert log.problems
 
 
-def test_a_line_that_its_killed_writer_did_not_finish_is_no_fraud(log: Audit) -> None:
-    write(log.folder, 2)
+def test_a_line_that_its_killed_writer_did_not_finish_is_no_fraud(log: Log) -> None:
+    log.write(2)
     head = (log.folder / "head.json").read_bytes()
-    write(log.folder, 1)
+    log.write(1)
     (log.folder / "head.json").write_bytes(head)
-    assert log.verify() == (3, 1, ())
+    assert log.verify() == (3, 1, [])
     with log.files[-1].open("ab") as file:
         file.write(b'{"n": 4, "ev')
-    assert log.verify().problems == ()
+    assert log.problems == []
 
 
-async def test_a_held_lock_delays_no_event_loop_and_loses_no_line(log: Audit) -> None:
-    write(log.folder, 1)
-    with portalocker.Lock(log.folder / "lock", "a+b", flags=portalocker.LockFlags.EXCLUSIVE):
-        begin = time.monotonic()
-        for number in range(20):
-            log.note(Entry(event="call", tenant="org:1", tool=f"mail:send_{number}"))
-        assert time.monotonic() - begin < 2
-        await asyncio.sleep(0.1)
-        assert len(lines(log)) == 1
-    await asyncio.to_thread(log.flush)
-    assert log.verify() == (21, 1, ())
-
-
-def test_a_file_that_cannot_be_read_is_one_clear_error(
-    log: Audit, toolroute: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_held_lock_delays_no_client_and_loses_no_line(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TOOLROUTE_AUDIT", str(log.folder))
-    write(log.folder)
+    monkeypatch.setattr("orchestrator.trust.audit.WAIT_S", 120)  # A busy machine answers slowly.
+    async with asking(tmp_path, "auto", audit=log.folder) as (client, _, _):
+        log.folder.mkdir()
+        with portalocker.Lock(log.folder / "lock", "a+b", flags=portalocker.LockFlags.EXCLUSIVE):
+            async with asyncio.timeout(60):
+                for _ in range(3):
+                    await client.call_tool("search", {"query": "add two numbers"})
+            assert not log.files
+    assert await asyncio.to_thread(log.verify) == (3, 1, [])
+
+
+def test_a_file_that_cannot_be_read_is_one_clear_error(log: Log, toolroute: Run) -> None:
+    log.write()
     (log.folder / "audit-000000000000.jsonl").symlink_to("/dev/zero")
     for command in ("verify", "list"):
         ran = toolroute("audit", command)
         assert (ran.exit_code, "a file of the audit log cannot be read: " in ran.stderr) == (2, True)
 
 
-def test_what_cannot_be_written_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "file").write_text("")
-    Audit(tmp_path / "file").write(Entry(event="call", tenant="org:1"))
-    assert "was not written (call of org:1)" in caplog.text
+def test_what_cannot_be_written_is_an_error_in_the_log(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    log.folder.write_text("")
+    log.write(1)
+    assert "was not written (configuration of local)" in caplog.text
 
 
 async def test_serve_writes_searches_calls_and_approvals_without_values(
-    log: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / "settings" / name)
     answers: Any = [("decline", {}), ("accept", {"allow": "this tool"})]
@@ -167,7 +195,7 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
         assert text_of(answer) == "942209433"
         await client.call_tool("call_tool", {"tool": "quick:nothing-471104711"})
         await client.call_tool("call_tool", {"tool": "quick:add", "arguments": {"a": "471104711 apples", "b": 1}})
-    *found, unknown, unfit = [*log.read()]
+    *found, unknown, unfit = audited(log.folder)
     refused = [(line["event"], line["tool"], line["approval"], line["result"]) for line in (unknown, unfit)]
     assert refused == [("call", "", "not asked", "UnknownTool"), ("call", "quick:add", "not asked", "InvalidArguments")]
     assert [(line["event"], line["approval"], line["result"]) for line in found] == [
@@ -184,10 +212,10 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
     assert (found[-1]["bytes"], found[-1]["ms"] > 0) == (9, True)
     assert not any(value in json.dumps(found) for value in ("471104711", "942209433", "numbers"))
     assert "471104711" not in json.dumps([unknown, unfit])
-    assert log.verify().problems == ()
+    assert await asyncio.to_thread(log.verify) == (len(found) + 2, 1, [])
 
 
-async def test_serve_writes_what_was_read_without_values(log: Audit, tmp_path: Path) -> None:
+async def test_serve_writes_what_was_read_without_values(log: Log, tmp_path: Path) -> None:
     async with served(tmp_path, audit=log.folder) as client:
         await client.call_tool("search", {"query": "", "describe": ["talking:rows"]})
         await client.read_resource(FIRST)
@@ -201,7 +229,7 @@ async def test_serve_writes_what_was_read_without_values(log: Audit, tmp_path: P
         await client.call_tool("search", {"query": "rows"})
         result = await rows(client, 2_000)
         await read_on(client, result, find="word 1999")
-    found = [(line["event"], line["server"], line["tool"], line["result"]) for line in log.read()]
+    found = [(line["event"], line["server"], line["tool"], line["result"]) for line in audited(log.folder)]
     assert found == [
         ("describe", "", "talking:rows", "ok"),
         ("resource", "talking", "", "ok"),
@@ -212,13 +240,10 @@ async def test_serve_writes_what_was_read_without_values(log: Audit, tmp_path: P
         ("call", "talking", "talking:rows", "ok"),
         ("result", "", "", "ok"),
     ]
-    assert not any(value in json.dumps([*log.read()]) for value in ("471104711", "memo", "word"))
+    assert not any(value in json.dumps(audited(log.folder)) for value in ("471104711", "memo", "word"))
 
 
-def test_commands_write_and_list_and_a_removed_line_fails_the_check(
-    log: Audit, toolroute: Run, mcp_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TOOLROUTE_AUDIT", str(log.folder))
+def test_commands_write_and_list_and_a_removed_line_fails_the_check(log: Log, toolroute: Run, mcp_file: Path) -> None:
     assert toolroute("tools", "sync", mcp_file).exit_code == 0
     assert (
         toolroute("call", "quick:add", "--config", mcp_file, "--args", '{"a": 471104711, "b": 1}').stdout
@@ -235,16 +260,17 @@ def test_commands_write_and_list_and_a_removed_line_fails_the_check(
     assert "471104711" not in listed
     assert toolroute("audit", "list", "--event", "call", "--tenant", "local").stdout.count("quick:add") == 1
     assert toolroute("audit", "verify").stdout == "3 lines, from number 1 on\n"
-    log.files[-1].write_bytes(b"".join(lines(log)[:1] + lines(log)[2:]))
+    log.keep([log.lines[0], log.lines[2]])
     broken = toolroute("audit", "verify")
     assert (broken.exit_code, "lines were removed" in broken.stderr) == (1, True)
 
 
-def test_each_line_is_a_log_record_of_opentelemetry(log: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_line_is_a_log_record_of_opentelemetry(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: Any = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
     provider = LoggerProvider()
     provider.add_log_record_processor(SimpleLogRecordProcessor(kept))
     monkeypatch.setattr(_logs, "get_logger", lambda name: provider.get_logger(name))
-    log.note(Entry(event="call", tenant="org:1", tool="mail:send"))
+    log.write(1)
     [record] = [own.log_record for own in kept.get_finished_logs()]
-    assert (record.event_name, record.attributes["toolroute.tool"]) == ("toolroute.audit.call", "mail:send")
+    assert record.event_name == "toolroute.audit.configuration"
+    assert record.attributes["toolroute.server"] == "send_0"

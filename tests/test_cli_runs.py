@@ -26,7 +26,6 @@ from orchestrator.cli.runs.worker import make_worker, released
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig, InvalidInput, Unavailable
 from orchestrator.options import Options
-from orchestrator.records import durable_names as names
 from orchestrator.records.call import SyncRequest, ToolCall
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
@@ -41,7 +40,6 @@ from orchestrator.temporal.client.run_client import (
     run_attributes,
 )
 from orchestrator.temporal.worker.metrics import metrics_runtime
-from orchestrator.workflows.execution import RunWorkflow
 from tests.command_line import audited
 from tests.decisions import READ, decision
 from tests.my_workflow import Assistant, OwnHandlers, Plain
@@ -57,7 +55,7 @@ TASK = f"Delete the file {SECRET}.txt and add a note titled 'x'"
 
 async def waiting(runner: Runner, tenant: str = TENANT) -> WorkflowHandle[Any, Any]:
     """Start a run of the tenant, in which two steps wait for approval."""
-    handle = await runner.begin(names.RUN, RunRequest(task=TASK, tenant=tenant))
+    handle = await runner.begin("toolroute.run", RunRequest(task=TASK, tenant=tenant))
     await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
     await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
     return handle
@@ -75,7 +73,7 @@ async def details(handle: WorkflowHandle[Any, Any]) -> str:
 async def test_memo_and_details_say_how_a_run_stands_and_nothing_that_it_was_given(runner: Runner) -> None:
     handle = await waiting(runner)
     memo = await (await handle.describe()).memo()
-    assert memo == {names.RUN: {"tenant": TENANT, "waiting": ["s1 files:delete_file", "s2 notes:add_note"]}}
+    assert memo == {"toolroute.run": {"tenant": TENANT, "waiting": ["s1 files:delete_file", "s2 notes:add_note"]}}
     shown = await details(handle)
     assert shown.splitlines()[1] == "- s1 `files:delete_file`: needs approval"
     assert SECRET not in shown + str(memo)
@@ -83,11 +81,11 @@ async def test_memo_and_details_say_how_a_run_stands_and_nothing_that_it_was_giv
         await desk(runner).say(handle.id, Approval(step=step.step, digest=step.digest, by="ada"))
     await handle.result()
     described = await handle.describe()
-    assert (await described.memo())[names.RUN]["waiting"] == []
+    assert (await described.memo())["toolroute.run"]["waiting"] == []
     assert (await details(handle)).splitlines()[0] == "**done**"
     attributes = str(described.raw_description.workflow_execution_info.search_attributes)
     assert SECRET not in str(described.raw_description.workflow_execution_info.memo) + attributes
-    await replays(await handle.fetch_history(), [RunWorkflow])
+    await replays(await handle.fetch_history())
 
 
 @pytest.mark.slow
@@ -96,11 +94,11 @@ async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) ->
     secret = replace(DataConverter.default, payload_codec=Turned())
     coded = await Client.connect(runner.client.service_client.config.target_host, data_converter=secret)
     unread = [
-        await client.start_workflow(names.RUN, id=uuid4().hex, task_queue="nobody", memo={names.RUN: memo})
+        await client.start_workflow("toolroute.run", id=uuid4().hex, task_queue="nobody", memo={"toolroute.run": memo})
         for client, memo in ((coded, {"tenant": TENANT}), (runner.client, {"tenant": 3}), (runner.client, TENANT))
     ]
     own, other = await waiting(runner), await waiting(runner, "org:10")
-    route = await runner.begin(names.ROUTE, RouteRequest(query="Read the file a.txt", tenant=TENANT))
+    route = await runner.begin("toolroute.route", RouteRequest(query="Read the file a.txt", tenant=TENANT))
     async with asyncio.timeout(30):
         while own.id not in (found := {one.id: one for one in await desk(runner).runs(ended=False)}):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
@@ -209,7 +207,7 @@ async def test_a_versioned_worker_gets_runs_once_its_version_is_the_current_one(
                 except RPCError:  # until the worker has polled once
                     await asyncio.sleep(0.05)
         handle = await client.start_workflow(
-            names.RUN, RunRequest(task="Read the file a.txt", tenant=TENANT), id=task_queue, task_queue=task_queue
+            "toolroute.run", RunRequest(task="Read the file a.txt", tenant=TENANT), id=task_queue, task_queue=task_queue
         )
         await asyncio.wait_for(handle.result(), 30)
         info = (await handle.describe()).raw_description.workflow_execution_info.versioning_info
@@ -283,7 +281,7 @@ async def test_handlers_and_details_of_the_users_own_stay(serve: Serve) -> None:
     progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
     assert (await details(handle)).splitlines() == ["mine"]
     word = Approval(step="s1", digest=progress.steps[0].digest)
-    assert await handle.execute_update(names.APPROVE, word) is True
+    assert await handle.execute_update("toolroute.approve", word) is True
     assert await handle.result() == ["done"]
     await replays(await handle.fetch_history(), [OwnHandlers])
 
@@ -314,16 +312,16 @@ async def test_activities_have_their_tenant_as_fairness_key(serve: Serve) -> Non
             for event in (await handle.fetch_history()).events
             if event.HasField("activity_task_scheduled_event_attributes")
         ]
-        assert {one.activity_type.name for one in found} >= {names.ROUTE, names.PLAN, names.CALL_TOOL}
+        assert {one.activity_type.name for one in found} >= {"toolroute.route", "toolroute.plan", "toolroute.call_tool"}
         assert {one.priority.fairness_key for one in found} == {key}
 
 
 @pytest.mark.parametrize(
     ("workflow", "given"),
     [
-        (names.PLAN, PlanRequest(decision=decision("Read the file a.txt", [READ]))),
-        (names.SYNC_CATALOGUE, SyncRequest(tenant=TENANT)),
-        (names.CALL_TOOL, ToolCall(tenant=TENANT, tool=READ, arguments={"path": "a.txt"})),
+        ("toolroute.plan", PlanRequest(decision=decision("Read the file a.txt", [READ]))),
+        ("toolroute.sync_catalogue", SyncRequest(tenant=TENANT)),
+        ("toolroute.call_tool", ToolCall(tenant=TENANT, tool=READ, arguments={"path": "a.txt"})),
     ],
 )
 async def test_workflows_of_one_activity_give_it_their_tenant(runner: Runner, workflow: str, given: Any) -> None:
@@ -350,15 +348,15 @@ async def test_a_run_without_a_step_that_was_done_fails_with_its_result(runner: 
     assert result is not None
     assert (result.failed, result.steps[0].status) == (True, StepStatus.OUTCOME_UNKNOWN)
     assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
-    assert (await handle.query(names.PROGRESS, result_type=Progress)).phase == "failed"
-    await replays(await handle.fetch_history(), [RunWorkflow])
+    assert (await handle.query("toolroute.progress", result_type=Progress)).phase == "failed"
+    await replays(await handle.fetch_history())
 
 
 async def has_attributes(client: Client) -> None:
     """Register the search attributes, and wait until the server knows them."""
     kinds = {
-        names.TENANT_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-        names.WAITING_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_BOOL,
+        "ToolrouteTenant": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+        "ToolrouteWaiting": IndexedValueType.INDEXED_VALUE_TYPE_BOOL,
     }
     request = AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
     await client.operator_service.add_search_attributes(request)
@@ -381,7 +379,7 @@ async def test_search_attributes_find_a_tenants_waiting_runs(serve: Serve) -> No
             ):
                 attributes = await run_attributes(plain, tenant)
                 runs[name] = await plain.start_workflow(
-                    names.RUN,
+                    "toolroute.run",
                     RunRequest(task=task, tenant=tenant),
                     id=name,
                     task_queue=runner.task_queue,
@@ -390,13 +388,13 @@ async def test_search_attributes_find_a_tenants_waiting_runs(serve: Serve) -> No
             await until(runs["waits"], "s1", StepStatus.NEEDS_APPROVAL)
             await runs["done"].result()
             async with asyncio.timeout(60):
-                query = f"{names.TENANT_ATTRIBUTE} = '{TENANT}' AND {names.WAITING_ATTRIBUTE} = true"
+                query = f"ToolrouteTenant = '{TENANT}' AND ToolrouteWaiting = true"
                 while [run.id async for run in plain.list_workflows(query)] != ["waits"]:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
             client = RunClient(plain, TENANT)
             assert [run.id for run in await client.runs(ended=True, waiting=True)] == ["waits"]
             assert {run.id for run in await client.runs(ended=True)} == {"waits", "done"}
-            await replays(await runs["waits"].fetch_history(), [RunWorkflow])
+            await replays(await runs["waits"].fetch_history())
 
 
 @pytest.mark.timeout(120)
@@ -407,7 +405,7 @@ async def test_the_workers_metrics_are_served_for_prometheus(temporal_address: s
     client = await Client.connect(temporal_address, runtime=metrics_runtime(metrics), plugins=[plugin_over()])
     async with working(client, task_queue):
         request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
-        await client.execute_workflow(names.ROUTE, request, id=uuid4().hex, task_queue=task_queue)
+        await client.execute_workflow("toolroute.route", request, id=uuid4().hex, task_queue=task_queue)
         async with httpx2.AsyncClient() as http:
             text = (await http.get(f"http://{metrics}/metrics")).text
     assert "temporal_activity_execution_latency" in text

@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
-from orchestrator.records import durable_names as names
 from orchestrator.records.run import StepStatus
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests import durable_agents
@@ -44,7 +43,7 @@ async def test_the_run_of_the_page_is_started_read_and_followed(
 ) -> None:
     page = _as_module(START, tmp_path, monkeypatch)
     client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(client, names.TASK_QUEUE):
+    async with working(client, "toolroute"):
         result = await page["carry_out"](client, "Read the file a.txt")
         await _as_module(FOLLOW, tmp_path, monkeypatch)["follow"](client, "desk-Read the file a.txt")
     assert [str(step.status) for step in result.steps] == ["done"]
@@ -99,8 +98,15 @@ async def test_the_schedule_of_the_page_is_made(
 
 
 def test_every_durable_name_and_status_is_on_the_page() -> None:
-    used = {names.ROUTE, names.PLAN, names.COMPLETE, names.CALL_TOOL, names.CHECK_CALL, names.RUN}
-    used |= {names.SYNC_CATALOGUE, names.APPROVE, names.PROGRESS, names.IDEMPOTENCY_KEY}
+    used = {
+        "toolroute.route",
+        "toolroute.plan",
+        "toolroute.complete",
+        "toolroute.call_tool",
+        "toolroute.check_call",
+        "toolroute.run",
+    }
+    used |= {"toolroute.sync_catalogue", "toolroute.approve", "toolroute.progress", "toolroute/idempotency-key"}
     ways = {"pending", "waiting", "running"}
     assert all(f"`{name}`" in TEXT for name in used | {str(status) for status in StepStatus} - ways)
 

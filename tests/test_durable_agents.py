@@ -20,7 +20,6 @@ from orchestrator.errors import InvalidInput
 from orchestrator.integrations.durable import CatalogueTool, tools_of
 from orchestrator.integrations.openai_agents import catalogue_tools
 from orchestrator.integrations.pydantic_ai import CatalogueToolset
-from orchestrator.records import durable_names as names
 from orchestrator.temporal.workflow.tool_router import ToolRouter
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.decisions import decision
@@ -31,7 +30,7 @@ from tests.temporal import DEPLOYMENT, activities_of
 TASK = "what is the weather like in Oslo?"
 WEATHER = ToolCalls([("current_weather", {"city": "Oslo"})])
 WRONG = ToolCalls([("current_weather", {"town": "Oslo"})])
-OURS = [names.ROUTE, names.CALL_TOOL, names.CALL_TOOL]
+OURS = ["toolroute.route", "toolroute.call_tool", "toolroute.call_tool"]
 
 
 @pytest.fixture

@@ -17,9 +17,8 @@ from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common import bounded_http
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
-from orchestrator.index.embed import OpenAIEmbedder, unit
+from orchestrator.index.embed import OpenAIEmbedder, embedder_for
 from orchestrator.options import Options
-from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.store.store import Changes, Store
 from orchestrator.testing import (
@@ -33,7 +32,7 @@ from orchestrator.testing import (
     Slow,
     embedding,
 )
-from tests.catalogues import tool
+from tests.catalogues import KEYWORD_ALONE, tool
 from tests.loopback import served
 from tests.stores import FILES, MAIL
 
@@ -78,11 +77,17 @@ def _texts(server: ScriptedModel) -> list[str]:
 
 def _unit_rows(texts: Sequence[str]) -> NDArray[np.float32]:
     """Return the vectors that an embedder must make of the server's answers."""
-    return unit(np.array([embedding(text) for text in texts]))
+    rows = np.array([embedding(text) for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def _embedder(server: ScriptedModel, model: str = "good", **given: float) -> OpenAIEmbedder:
-    return OpenAIEmbedder(model, base_url=server.url, api_key="k", **given)
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+
+def _embedder(server: ScriptedModel, model: str = "good") -> Any:
+    return embedder_for(Options(embedder=f"openai:{model}", model_url=server.url))
 
 
 @pytest.mark.parametrize("script", [(), plain_numbers])
@@ -174,17 +179,18 @@ async def test_an_endpoint_that_drips_its_headers_is_given_up(kind: str) -> None
 
 def test_an_endpoint_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(EmbedderUnavailable) as told:
-        OpenAIEmbedder("any", base_url="http://me:secret@127.0.0.1:9/v1").embed(["one"])
+        embedder_for(Options(embedder="openai:any", model_url="http://me:secret@127.0.0.1:9/v1")).embed(["one"])
     assert str(told.value) == "embedding model 'any' at http://127.0.0.1:9/v1 did not answer: the connection failed"
 
 
 def test_a_key_that_the_endpoint_repeats_and_a_password_in_its_address_are_masked(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-4711-secret")
     with ScriptedModel(embeddings=[Fault(400, "wrong key sk-4711-secret"), None]) as model:
         url = model.url.replace("//", "//me:pass4711@")
-        embedder = OpenAIEmbedder("any", base_url=url, api_key="sk-4711-secret")
+        embedder: Any = embedder_for(Options(embedder="openai:any", model_url=url))
         with pytest.raises(EmbedderUnavailable, match=r"HTTP 400: wrong key \*\*\*$"):
             embedder.embed(["one"])
         embedder.embed(["one"])
@@ -215,7 +221,7 @@ async def test_a_router_finds_by_an_endpoints_vectors_and_embeds_the_tools_once(
 async def test_a_failing_endpoint_leaves_the_keyword_answer_which_says_so(
     model: str, warning: str, server: ScriptedModel
 ) -> None:
-    embedder = _embedder(server, timeout_s=0.3)
+    embedder = _embedder(server)
     store = Store(embedder=embedder)
     store.replace_servers("local", {"mail": MAIL, "files": FILES})
     embedder.model = model
@@ -257,6 +263,7 @@ async def test_a_router_hangs_up_on_the_endpoint_that_it_opened_and_on_no_others
 
 def test_openai_without_a_key_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    embedder = OpenAIEmbedder("text-embedding-3-small")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    embedder = embedder_for(Options(embedder="openai:text-embedding-3-small"))
     with pytest.raises(Unauthorised, match="no key for OpenAI: set OPENAI_API_KEY, or set OPENAI_BASE_URL"):
         embedder.embed(["refund a charge"])

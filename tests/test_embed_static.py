@@ -3,13 +3,14 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from orchestrator import Router
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.embed import StaticEmbedder, embed_tools, embedder_for, embedder_id
+from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
 from tests.catalogues import sample
 from tests.stores import shipped, smaller_model
@@ -29,14 +30,12 @@ def test_a_text_has_the_same_vector_of_length_one_alone_and_among_others() -> No
 def test_texts_that_say_nothing_are_zero_and_none_is_none() -> None:
     assert not shipped().embed(["", "   "]).any()
     assert shipped().embed([]).shape == (0, shipped().dimension)
-    assert embed_tools(shipped(), []).shape == (0, shipped().dimension)
 
 
 def test_a_model_without_contrast_is_whole(tmp_path: Path) -> None:
-    assert StaticEmbedder(smaller_model(tmp_path / "model")).contrast is None
-    contrast = shipped().contrast
-    assert contrast is not None
-    assert contrast.shape == (shipped().dimension, shipped().dimension)
+    smaller: Any = embedder_for(Options(embedder=str(smaller_model(tmp_path / "model"))))
+    assert smaller.contrast is None
+    assert shipped().contrast.shape == (shipped().dimension, shipped().dimension)
 
 
 @pytest.mark.parametrize("broken", ["config.json", "tokenizer.json", "model.safetensors"])
@@ -44,10 +43,8 @@ def test_a_folder_that_is_no_model_is_told(broken: str, tmp_path: Path) -> None:
     folder = smaller_model(tmp_path / "model")
     (folder / broken).write_text("{")
     with pytest.raises(InvalidConfig, match="not a model2vec folder"):
-        StaticEmbedder(folder)
+        embedder_for(Options(embedder=str(folder)))
     (folder / broken).unlink()
-    with pytest.raises(InvalidConfig, match="not a model2vec folder"):
-        StaticEmbedder(folder)
     with pytest.raises(InvalidConfig, match=rf"No such file.* a model2vec folder, with .*{broken}"):
         Router(sample(), options=Options(embedder=str(folder)))
 
@@ -60,11 +57,10 @@ def test_an_embedder_that_is_none_is_told_where_it_or_a_router_is_made(name: str
         Router(sample(), options=Options(embedder=name))
 
 
-def test_the_id_of_an_embedder_is_known_before_it_is_loaded(tmp_path: Path) -> None:
+def test_each_embedder_has_an_id_of_its_own(tmp_path: Path) -> None:
     folder = str(smaller_model(tmp_path / "model"))
     given = [Options(), Options(embedder=folder), Options(embedder="openai:m")]
-    assert [embedder_id(options) for options in given] == [embedder_for(options).id for options in given]
-    assert len({embedder_id(options) for options in given}) == 3
+    assert len({embedder_for(options).id for options in given}) == 3
 
 
 def test_a_router_that_is_made_has_loaded_no_model() -> None:

@@ -20,12 +20,10 @@ from temporalio.client import Client
 from orchestrator import Connections
 from orchestrator.llm.prompts import CHOOSE, FILL, PLAN
 from orchestrator.mcp.sync import sync
-from orchestrator.records import durable_names as names
 from orchestrator.records.call import Approve
 from orchestrator.records.run import RunRequest, RunResult
 from orchestrator.store.store import Store
 from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
-from orchestrator.workflows.execution import RunWorkflow
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 from tests.servers.start import config
 from tests.stores import shipped
@@ -153,7 +151,7 @@ async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queu
         async with worker(*arguments):
             request = RunRequest(task=task, tenant=TENANT, approve=Approve.NEVER)
             handle = await client.start_workflow(
-                names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
+                "toolroute.run", request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
             )
             await asyncio.wait_for(script.filling.wait(), 180)
         async with worker(*arguments):
@@ -169,11 +167,17 @@ async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queu
     assert [one.wants for one in model.asked] == asked
 
     history = await handle.fetch_history()
-    decided = [names.ROUTE, names.PLAN]
-    called = [names.CALL_TOOL, names.CALL_TOOL, names.COMPLETE, names.CALL_TOOL, names.COMPLETE]
+    decided = ["toolroute.route", "toolroute.plan"]
+    called = [
+        "toolroute.call_tool",
+        "toolroute.call_tool",
+        "toolroute.complete",
+        "toolroute.call_tool",
+        "toolroute.complete",
+    ]
     assert scheduled(history)[:2] == decided
     assert sorted(scheduled(history)[2:]) == sorted(called)
-    await replays(history, [RunWorkflow])
+    await replays(history)
     written = b"".join(event.SerializeToString() for event in history.events)
     assert b"git:git_log" in written
     assert KEY.encode() not in written

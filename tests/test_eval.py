@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from orchestrator.evaluate.runner import answer_all, quality, read_queries, read_set
-from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.runtime.router import Router
 from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
+from tests.catalogues import KEYWORD_ALONE
 from tests.command_line import Run
 
 TOOLS = {

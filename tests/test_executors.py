@@ -169,7 +169,7 @@ class Endpoint:
         """Return the result of an HttpExecutor for this endpoint."""
         http = HttpExecutor(f"{self.url}{path}", headers=headers)
         try:
-            return await Executors({"agent": http}).execute(asked)
+            return await http.execute(asked)
         finally:
             await http.aclose()
 

@@ -1,25 +1,47 @@
 """Explicit servers: names in the task, exclusions before a name, and names that are ordinary words."""
 
+import re
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.index import Index
-from orchestrator.index.servers import ServerIndex, aliases
-from orchestrator.pipeline.clauses import MAX_CUT
-from orchestrator.pipeline.legs.explicit import Explicit, find_servers
-from orchestrator.pipeline.understand import understand
-from orchestrator.planning.planner import plan
-from orchestrator.records.plan import PlanRequest
-from orchestrator.runtime.router import Router
-from tests.catalogues import tool
+from orchestrator import Catalogue, Router, Store
+from tests.catalogues import tool, understood
+from tests.decisions import plan_without_model
+from tests.stores import shipped
 
 COMMON = ("time", "memory", "fetch", "git")
-OTHERS = "slack github jira linear playwright google_calendar io.github.acme/postgres-mcp-server shopify-remote qr_code"
-SERVERS = ServerIndex([*OTHERS.split(), *COMMON], used={"code", "calendar"})
+OTHERS = (
+    "slack github jira linear playwright google_calendar io.github.acme/postgres-mcp-server shopify-remote qr_code 42"
+)
 
 
-def named(query: str) -> Explicit:
-    return find_servers(query, SERVERS)
+class Names(NamedTuple):
+    """The servers that a task wants, leaves out, or names though they have no tools."""
+
+    wanted: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+async def names(router: Router, query: str) -> Names:
+    decision = await router.route(query)
+    found = decision.named_servers
+    return Names(
+        wanted=tuple(name.server for name in found if name.server),
+        unwanted=tuple(re.findall("the task excludes the server '(.+)'", "\n".join(decision.warnings))),
+        absent=tuple(name.said for name in found if not name.server),
+    )
+
+
+@pytest.fixture(scope="module")
+async def desk() -> AsyncIterator[Router]:
+    """A router over many servers. Descriptions use the words code and calendar."""
+    servers = [*OTHERS.split(), *COMMON]
+    words = tool("paper:print", "Print the code of a calendar")
+    async with Router(Catalogue([words, *(tool(f"{server}:act", "Act") for server in servers)])) as router:
+        yield router
 
 
 @pytest.mark.parametrize(
@@ -38,8 +60,8 @@ def named(query: str) -> Explicit:
         *((f"with the {name} mcp", name) for name in COMMON),
     ],
 )
-def test_a_name_in_the_task_is_its_server(query: str, server: str) -> None:
-    assert (named(query).wanted, named(query).unwanted) == ((server,), ())
+async def test_a_name_in_the_task_is_its_server(desk: Router, query: str, server: str) -> None:
+    assert await names(desk, query) == Names(wanted=(server,))
 
 
 @pytest.mark.parametrize(
@@ -53,17 +75,19 @@ def test_a_name_in_the_task_is_its_server(query: str, server: str) -> None:
         "open slack.example.com",
         "add a card with trello",
         "use the trello mcp to add a card",
-        "text " * (MAX_CUT // 5) + "use slack to post",
+        "text " * 800 + "use slack to post",
+        "use 42 to act",
     ],
 )
-def test_ordinary_unknown_and_quoted_words_name_none(query: str) -> None:
-    assert named(query) == Explicit()
+async def test_ordinary_unknown_and_quoted_words_name_none(desk: Router, query: str) -> None:
+    assert await names(desk, query) == Names()
 
 
-def test_a_word_of_descriptions_needs_a_cue() -> None:
-    index = Index(Catalogue([tool("apex:laps", "Lap times"), tool("race:line", "Finds the apex of a corner")]))
-    assert find_servers("brake with apex in sight", index.servers).wanted == ()
-    assert find_servers("use apex to time the laps", index.servers).wanted == ("apex",)
+async def test_a_word_of_descriptions_needs_a_cue() -> None:
+    tools = [tool("apex:laps", "Lap times"), tool("race:line", "Finds the apex of a corner")]
+    async with Router(Catalogue(tools)) as router:
+        assert (await names(router, "brake with apex in sight")).wanted == ()
+        assert (await names(router, "use apex to time the laps")).wanted == ("apex",)
 
 
 WORDINGS = (
@@ -89,13 +113,13 @@ async def test_an_excluded_server_is_left_out(server: str, wording: str) -> None
 
 
 @pytest.mark.parametrize("query", ["read it without memory loss", "don't waste time on it", "not from memory alone"])
-def test_an_everyday_word_after_a_negation_excludes_nothing(query: str) -> None:
-    assert named(query) == Explicit()
+async def test_an_everyday_word_after_a_negation_excludes_nothing(desk: Router, query: str) -> None:
+    assert await names(desk, query) == Names()
 
 
-def test_listed_names_share_the_cue_and_the_negation() -> None:
-    assert named("use slack, memory and git to note it").wanted == ("slack", "memory", "git")
-    assert named("note it without slack, jira or linear").unwanted == ("slack", "jira", "linear")
+async def test_listed_names_share_the_cue_and_the_negation(desk: Router) -> None:
+    assert (await names(desk, "use slack, memory and git to note it")).wanted == ("slack", "memory", "git")
+    assert (await names(desk, "note it without slack, jira or linear")).unwanted == ("slack", "jira", "linear")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +142,10 @@ def test_listed_names_share_the_cue_and_the_negation() -> None:
         ("say 'never post to slack' to everybody", ()),
     ],
 )
-def test_a_negation_shortly_before_excludes_the_server(query: str, unwanted: tuple[str, ...]) -> None:
-    assert named(query).unwanted == unwanted
+async def test_a_negation_shortly_before_excludes_the_server(
+    desk: Router, query: str, unwanted: tuple[str, ...]
+) -> None:
+    assert (await names(desk, query)).unwanted == unwanted
 
 
 @pytest.mark.parametrize(
@@ -130,17 +156,17 @@ def test_a_negation_shortly_before_excludes_the_server(query: str, unwanted: tup
         "without jira, say it in slack",
     ],
 )
-def test_one_server_may_be_wanted_instead_of_another(query: str) -> None:
-    assert (named(query).wanted, named(query).unwanted) == (("slack",), ("jira",))
-    assert not understand(query).asks_nothing
+async def test_one_server_may_be_wanted_instead_of_another(desk: Router, query: str) -> None:
+    assert await names(desk, query) == Names(wanted=("slack",), unwanted=("jira",))
+    assert not (await understood(query)).asks_nothing
 
 
-def test_a_reminder_leaves_nothing_out() -> None:
-    assert not understand("don't forget to post it in slack").asks_nothing
+async def test_a_reminder_leaves_nothing_out() -> None:
+    assert not (await understood("don't forget to post it in slack")).asks_nothing
 
 
 async def test_a_plan_asks_about_a_server_that_is_wanted_and_left_out(router: Router) -> None:
-    made = plan(PlanRequest(decision=await router.route("create an issue in jira, not in jira")))
+    made = await plan_without_model(await router.route("create an issue in jira, not in jira"))
     assert not made.steps
     assert made.needs_input == ("the task both asks for and excludes the server 'jira': state whether to use it",)
 
@@ -155,21 +181,19 @@ async def test_an_unknown_name_near_a_servers_is_asked_about(router: Router, que
     decision = await router.route(query)
     (name,) = [own.said for own in decision.named_servers]
     assert f"the task names the server {name!r}, which is unknown; similar names: jira" in decision.warnings
-    assert plan(PlanRequest(decision=decision)).needs_input == (
+    assert (await plan_without_model(decision)).needs_input == (
         f"the task names the server {name!r}, but its tools are not listed yet: run `toolroute tools sync`",
     )
 
 
-def test_a_configured_server_without_tools_is_absent() -> None:
-    servers = ServerIndex(["gitlab"], absent=["github"])
-    assert find_servers("create an issue on GitHub", servers) == Explicit(absent=("github",))
-    assert find_servers("create an issue, but not on GitHub", servers) == Explicit()
-    assert find_servers("create an issue on GitLab", servers).wanted == ("gitlab",)
-
-
-def test_names_go_without_owner_and_generic_words() -> None:
-    assert {"postgres", "io.github.acme/postgres-mcp-server"} <= aliases("io.github.acme/postgres-mcp-server")
-    assert aliases("42") == set()
+async def test_a_configured_server_without_tools_is_absent() -> None:
+    store = Store(embedder=shipped())
+    store.replace_server("local", "gitlab", [tool("gitlab:create_issue", "Create an issue")])
+    store.note_failures("local", {"github": "connection refused"})
+    async with Router(store=store) as router:
+        assert await names(router, "create an issue on GitHub") == Names(absent=("github",))
+        assert await names(router, "create an issue, but not on GitHub") == Names()
+        assert await names(router, "create an issue on GitLab") == Names(wanted=("gitlab",))
 
 
 async def test_a_decision_keeps_to_wanted_servers(router: Router) -> None:

@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from orchestrator.catalogue.export import Provider, check_arguments, export, exported_name, parameters, resolve
+from orchestrator import Provider
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
 from orchestrator.records.tool import Tool
 from tests.catalogues import taking, tool
+from tests.decisions import check_arguments, export, resolve
 
 PROVIDERS: tuple[Provider, ...] = ("openai", "openai-chat", "anthropic", "mcp")
 LEGAL = {provider: re.compile(r"[a-zA-Z0-9_-]{1,64}") for provider in PROVIDERS} | {
@@ -29,6 +30,10 @@ names = st.text(st.sampled_from("ab_.-:é0123456789abcdef"), max_size=12)
 
 def name_of(shape: dict[str, Any]) -> str:
     return str(shape.get("name") or shape["function"]["name"])
+
+
+def exported_name(own: Tool, provider: Provider = "openai") -> str:
+    return name_of(export([own], provider)[0])
 
 
 @settings(max_examples=50, deadline=None)
@@ -67,7 +72,7 @@ def test_each_provider_gets_its_own_shape() -> None:
     "schema", [None, {}, {"type": "string"}, {"type": "object", "properties": None}, {"properties": []}]
 )
 def test_every_exported_schema_is_an_object_with_properties(schema: dict[str, Any] | None) -> None:
-    assert parameters(tool("a:b", input_schema=schema)) == {"type": "object", "properties": {}}
+    assert export([tool("a:b", input_schema=schema)])[0]["parameters"] == {"type": "object", "properties": {}}
 
 
 def test_what_openai_and_anthropic_refuse_at_the_top_is_left_out_and_still_checked() -> None:

@@ -16,12 +16,11 @@ from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
 from orchestrator.pipeline.clauses import MAX_CLAUSES, masked
 from orchestrator.pipeline.understand import understand
-from orchestrator.planning.planner import plan
-from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
+from tests.decisions import plan_without_model
 
 WORDS = (
     "use without not in via from the mcp server slack jira github and then , . ; ? @slack search look up google ask me"
@@ -97,7 +96,7 @@ async def test_any_request_is_answered_and_planned_soundly_or_refused(
     assert all(match.tool.filtered_by.items() >= request.filters.items() for match in decision.matches)
     assert not set(keys) & {item.tool for item in decision.rejected}
     json.dumps(decision.to_json(), allow_nan=False)
-    assert {step.tool for step in plan(PlanRequest(decision=decision)).steps} <= {*keys, ""}
+    assert {step.tool for step in (await plan_without_model(decision)).steps} <= {*keys, ""}
 
 
 @runs(600)

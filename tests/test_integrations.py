@@ -35,7 +35,6 @@ from orchestrator.integrations.mcp import RoutedSession
 from orchestrator.integrations.openai_agents import ToolRoutedModel
 from orchestrator.integrations.pydantic_ai import ToolRouting, catalogue_of
 from orchestrator.integrations.toolbox import Toolbox
-from orchestrator.records import durable_names as names
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.testing import ModelRequest, Reply, ScriptedModel, ToolCalls
 from tests.agent_workflow import AGENT, LOST, TOOLS, Assistant, Lost
@@ -357,6 +356,6 @@ async def test_pydantic_ai_in_a_workflow_routes_and_records_by_activities_and_re
     assert [len(own) for own in offered(model.asked)[2:]] == [len(FUNCTIONS)] * 2
     history = await handle.fetch_history()
     kinds = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
-    assert [kind for kind in kinds if kind.startswith("toolroute")] == [names.ROUTE, names.RECORD_OUTCOME]
+    assert [kind for kind in kinds if kind.startswith("toolroute")] == ["toolroute.route", "toolroute.record_outcome"]
     plugins = [PydanticAIPlugin(), *agents, ours]
     await Replayer(workflows=[Assistant], plugins=plugins, debug_mode=True).replay_workflow(history)

@@ -1,5 +1,6 @@
 """The extra `languages`: its encoder reads tasks in other languages, and no others."""
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -33,10 +34,13 @@ NOTES = Catalogue(
 )
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine the tools take longer than a route waits for their vectors."""
-    monkeypatch.setattr(embedding, "_MAX_ENCODING_S", 120.0)
+async def routed(router: Router, task: str) -> Decision:
+    """Route once the encoder has read all tools. On a busy machine that takes longer than a route waits."""
+    async with asyncio.timeout(120):
+        while True:
+            decision = await router.route(task)
+            if not any("has not yet read all" in warning for warning in decision.warnings):
+                return decision
 
 
 def probability_of(decision: Decision, key: str) -> float:
@@ -46,7 +50,7 @@ def probability_of(decision: Decision, key: str) -> float:
 @pytest.mark.parametrize("task", [SPANISH, GERMAN, "把钱退给付了两次的客户"])
 async def test_the_encoder_finds_what_another_language_asks_for(task: str) -> None:
     async with Router(sample()) as router, Router(sample(), options=WITHOUT) as alone:
-        encoded = await router.route(task)
+        encoded = await routed(router, task)
         plain = await alone.route(task)
     assert encoded.matches[0].tool.key == "stripe:refund_charge"
     assert encoded.confidence > plain.confidence
@@ -55,14 +59,14 @@ async def test_the_encoder_finds_what_another_language_asks_for(task: str) -> No
 
 async def test_a_script_that_the_embedder_lacks_is_encoded() -> None:
     async with Router(sample()) as router:
-        decision = await router.route("คืนเงินให้ลูกค้าที่จ่ายสองครั้ง")
+        decision = await routed(router, "คืนเงินให้ลูกค้าที่จ่ายสองครั้ง")
     assert "stripe:refund_charge" in [match.tool.key for match in decision.matches[:3]]
 
 
 @pytest.mark.parametrize("talk", ["谢谢，今天就到这里", "raconte-moi une blague", "danke, das war alles"])
 async def test_small_talk_in_another_language_gets_no_tool(talk: str) -> None:
     async with Router(sample()) as router:
-        assert (await router.route(talk)).stage is Stage.NONE
+        assert (await routed(router, talk)).stage is Stage.NONE
 
 
 @pytest.mark.parametrize("task", [SPANISH, GERMAN])
@@ -86,11 +90,9 @@ async def test_a_route_does_not_wait_for_a_slow_encoding(monkeypatch: pytest.Mon
     async with Router(sample()) as router:
         first = await router.route(SPANISH)
         may_read.set()
-        monkeypatch.setattr(embedding, "_MAX_ENCODING_S", 60)
-        later = await router.route(SPANISH)
+        later = await routed(router, SPANISH)
     assert any("has not yet read all" in warning for warning in first.warnings)
     assert later.matches[0].tool.key == "stripe:refund_charge"
-    assert not any("has not yet read all" in warning for warning in later.warnings)
 
 
 def test_an_english_route_does_not_import_the_encoder() -> None:
@@ -119,7 +121,7 @@ async def test_a_damaged_encoder_leaves_the_other_legs(
 
 async def test_a_word_of_another_language_is_not_corrected() -> None:
     async with Router(NOTES) as router:
-        spanish = await router.route("busca las notas que escribe mi madre en el cuaderno")
+        spanish = await routed(router, "busca las notas que escribe mi madre en el cuaderno")
         english = await router.route("serch the notes that my mother wrote in the vualt")
     assert not any("was read as" in warning for warning in spanish.warnings)
     assert any('"vualt": it was read as "vault"' in warning for warning in english.warnings)
@@ -127,7 +129,7 @@ async def test_a_word_of_another_language_is_not_corrected() -> None:
 
 async def test_a_named_server_does_not_make_its_first_tool_sure() -> None:
     async with Router(NOTES) as router:
-        decision = await router.route("Busca en mi bóveda de Obsidian las notas sobre el viaje a Lisboa")
+        decision = await routed(router, "Busca en mi bóveda de Obsidian las notas sobre el viaje a Lisboa")
     assert decision.matches[0].tool.key == "obsidian:search_notes"
     others = [match for match in decision.matches[1:] if match.tool.server == "obsidian"]
     assert all(match.probability < 0.7 for match in others)
@@ -161,7 +163,7 @@ async def test_tools_are_encoded_once_when_they_are_stored(folder: bool, countin
     store.replace_servers("local", {server: sample().of_server(server) for server in sample().places})
     assert counting.texts == len(tools)
     async with Router(store=store) as router:
-        assert (await router.route(SPANISH)).matches[0].tool.key == "stripe:refund_charge"
+        assert (await routed(router, SPANISH)).matches[0].tool.key == "stripe:refund_charge"
     assert counting.texts == len(tools) + 1
     store.replace_server("local", "stripe", [tool("stripe:refund_charge", "Give the money back")])
     assert counting.texts == len(tools) + 2

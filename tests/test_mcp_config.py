@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from orchestrator import McpConfig
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
 from orchestrator.errors import InvalidCatalogue, InvalidConfig
 from orchestrator.mcp.config import launch
 from orchestrator.mcp.config.locate import find_config
-from orchestrator.mcp.config.parse import McpConfig, ServerSpec
 
 
-def one(server: object, name: str = "it") -> ServerSpec:
+def one(server: object, name: str = "it") -> Any:
     return McpConfig.parse({"mcpServers": {name: server}}, source="mcp.json").servers[name]
 
 
@@ -294,9 +294,8 @@ def test_a_configuration_that_is_no_file_is_refused_at_once(kind: str, tmp_path:
         McpConfig.read(path)
     if kind == "/proc/kmsg":  # It is a regular file, with any text or none.
         return
-    with_variables = ServerSpec.model_validate({"command": "x", "envFile": str(path)})
     with pytest.raises(InvalidConfig, match="envFile"):
-        with_variables.launch({})
+        one({"command": "x", "envFile": str(path)}).launch({})
     with pytest.raises(InvalidCatalogue, match=r"mcp\.json: "):
         Catalogue.read(path)
 

@@ -18,8 +18,6 @@ from orchestrator import Catalogue, Decision, Options, Router, RouteRequest
 from orchestrator.errors import InvalidConfig
 from orchestrator.llm.client import Models
 from orchestrator.pipeline.pipeline import Pipeline
-from orchestrator.pipeline.refiners.decide import UNDECIDED
-from orchestrator.records import durable_names as names
 from orchestrator.temporal.workflow import payload
 from orchestrator.testing import Billed, Fault, ModelRequest, Raw, Refusal, ScriptedModel, Slow, http_answer
 from tests.catalogues import sample, tool
@@ -39,6 +37,7 @@ MAPS = [
     tool("slack:post_message", "Send a message to a channel"),
     tool("mail:send_mail", "Send a mail"),
 ]
+UNDECIDED = "the order was not changed by the second stage: "
 BIKE = "plan a bike route from Alexanderplatz to Wannsee"
 NEEDS = {"needs": ["Convert an address to coordinates", "Get the way between points by a means of transport"]}
 
@@ -141,7 +140,7 @@ async def test_staged_routes_ask_once_and_decide_the_same() -> None:
                 if by_stage:
                     made.append(await stages.route(request))
                 else:
-                    made.append(payload.read(await stages.do(names.ROUTE, request), Decision))
+                    made.append(payload.read(await stages.do("toolroute.route", request), Decision))
             assert len(model.asked) == 1
     assert made[0].usage.total == made[1].usage.total == 10
     assert alike(*made)

@@ -11,7 +11,6 @@ from temporalio.client import Client, WorkflowFailureError
 from examples import nexus
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput
-from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Kind
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
@@ -64,7 +63,7 @@ async def test_a_caller_calls_only_tools_that_its_tenant_has(temporal_address: s
     owner = await Client.connect(temporal_address, plugins=[plugin])
     other = OrchestratorPlugin(register=False)
     desk = await Client.connect(temporal_address, namespace=await nexus.new_namespace(owner), plugins=[other])
-    of_others = replace(PUBLISH, name=names.ROUTE, input_schema=None, hash="")
+    of_others = replace(PUBLISH, name="toolroute.route", input_schema=None, hash="")
     asked = {"query": "Read the file a.txt", "tenant": "org:2"}
     calls = [
         ToolCall(tenant="org:1", tool=of_others, arguments=asked, idempotency_key=uuid4().hex),

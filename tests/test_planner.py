@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.pipeline.clauses import MAX_CLAUSES, MAX_CUT
-from orchestrator.planning.planner import PART_SHARE, READING_PROBABILITY, plan
 from orchestrator.records.decision import Decision
-from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest
+from orchestrator.records.plan import Plan
 from orchestrator.records.tool import Match, Stage, Tool
 from orchestrator.runtime.router import Router
-from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, decision, schema
+from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, decision, plan_without_model, schema
+
+MAX_CUT = 4_000
+"""The most characters of a task that is planned."""
 
 
 def of_parts(task: str, *parts: str, chances: Sequence[tuple[Tool, Sequence[float]]]) -> Decision:
@@ -22,8 +23,8 @@ def of_parts(task: str, *parts: str, chances: Sequence[tuple[Tool, Sequence[floa
     return replace(decision(task), matches=matches, parts=parts, recommended=(matches[0].tool.key,))
 
 
-def planned(found: Decision, **given: Any) -> Plan:
-    return plan(PlanRequest(decision=found, arguments=given))
+async def planned(found: Decision, **given: Any) -> Plan:
+    return await plan_without_model(found, arguments=given)
 
 
 TWO = 'Read the file notes/a.txt and then add a note titled "A"'
@@ -32,49 +33,51 @@ READ_AND_NOTE = of_parts(
 )
 
 
-def test_one_task_is_one_step_with_the_recommended_tool() -> None:
-    made = planned(decision("What time is it in Europe/Berlin?"))
+async def test_one_task_is_one_step_with_the_recommended_tool() -> None:
+    made = await planned(decision("What time is it in Europe/Berlin?"))
     (step,) = made.steps
     assert (step.tool, step.arguments, step.depends_on) == (NOW.key, {"timezone": "Europe/Berlin"}, ())
     assert "timezone: " in step.why
-    other = planned(replace(decision("What time is it?"), recommended=(CONVERT.key,)))
+    other = await planned(replace(decision("What time is it?"), recommended=(CONVERT.key,)))
     assert other.steps[0].tool == CONVERT.key
     assert other.steps[0].missing == ("source_timezone", "time", "target_timezone")
 
 
-def test_each_part_goes_to_its_own_match() -> None:
-    made = planned(READ_AND_NOTE)
+async def test_each_part_goes_to_its_own_match() -> None:
+    made = await planned(READ_AND_NOTE)
     assert [(step.tool, step.depends_on) for step in made.steps] == [(READ.key, ()), (ADD_NOTE.key, ("s1",))]
     assert made.steps[0].arguments == {"path": "notes/a.txt"}
-    side_by_side = planned(replace(READ_AND_NOTE, query=TWO.replace(" then", "")))
+    side_by_side = await planned(replace(READ_AND_NOTE, query=TWO.replace(" then", "")))
     assert [step.depends_on for step in side_by_side.steps] == [(), ()]
 
 
-def test_a_part_without_a_likely_match_has_no_tool() -> None:
-    least = PART_SHARE * PlanRequest(decision=READ_AND_NOTE).min_confidence
-    for chance, tool in ((least, ADD_NOTE.key), (least - 0.01, "")):
+async def test_a_part_without_a_likely_match_has_no_tool() -> None:
+    for chance, tool in ((0.21, ADD_NOTE.key), (0.19, "")):
         matches = (READ_AND_NOTE.matches[0], replace(READ_AND_NOTE.matches[1], for_parts=(0.0, chance)))
-        assert [step.tool for step in planned(replace(READ_AND_NOTE, matches=matches)).steps] == [READ.key, tool]
+        assert [step.tool for step in (await planned(replace(READ_AND_NOTE, matches=matches))).steps] == [
+            READ.key,
+            tool,
+        ]
 
 
-def test_a_part_without_action_joins_the_part_before_it() -> None:
+async def test_a_part_without_action_joins_the_part_before_it() -> None:
     parts = ("I am in a hurry", 'add a note titled "A"', "it is about b.txt")
     found = of_parts(". ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9, 0.2)), (READ, (0.1, 0.0, 0.4))])
-    assert [step.tool for step in planned(found).steps] == [ADD_NOTE.key]
+    assert [step.tool for step in (await planned(found)).steps] == [ADD_NOTE.key]
     parts = ("the contents of a.txt", 'add a note titled "A"')
-    found = of_parts(" and ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9)), (READ, (READING_PROBABILITY, 0.0))])
-    assert [step.tool for step in planned(found).steps] == [READ.key, ADD_NOTE.key]
+    found = of_parts(" and ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9)), (READ, (0.5, 0.0))])
+    assert [step.tool for step in (await planned(found)).steps] == [READ.key, ADD_NOTE.key]
 
 
 async def test_a_part_left_out_is_no_step(router: Router) -> None:
     for task in ("list the s3 objects, don't delete any", "- don't delete the object\n- list the s3 objects"):
-        made = planned(await router.route(task))
+        made = await planned(await router.route(task))
         assert [step.tool for step in made.steps] == ["s3:list_objects"], task
     for task in ("don't delete the s3 object", '"don\'t delete the s3 object"'):
-        made = planned(await router.route(task))
+        made = await planned(await router.route(task))
         assert made.steps == ()
         assert "nothing is called" in made.reasons[0]
-    found = planned(decision("read a file, not b.txt", [READ]))
+    found = await planned(decision("read a file, not b.txt", [READ]))
     assert (found.steps[0].arguments, found.steps[0].missing) == ({}, ("path",))
 
 
@@ -92,7 +95,7 @@ async def test_a_part_left_out_is_no_step(router: Router) -> None:
 )
 async def test_arguments_come_from_the_sentence_of_the_action(task: str, path: str | None) -> None:
     async with Router(Catalogue([READ, ADD_NOTE])) as router:
-        steps = planned(await router.route(task)).steps
+        steps = (await planned(await router.route(task))).steps
     assert {step.tool for step in steps} == {READ.key}
     for step in steps:
         assert (step.arguments, step.missing) == (({"path": path}, ()) if path else ({}, ("path",)))
@@ -101,80 +104,82 @@ async def test_arguments_come_from_the_sentence_of_the_action(task: str, path: s
 @pytest.mark.parametrize(
     "task", ["You must never delete the file a.txt", "We do not delete the file a.txt", "By no means delete a.txt"]
 )
-def test_what_a_negation_stands_before_is_planned_for_reading_tools_alone(task: str) -> None:
-    assert planned(decision(task, [DELETE])).steps == ()
-    assert "the task begins with a negation" in planned(decision(task, [DELETE])).reasons[0]
-    assert [step.tool for step in planned(decision(task, [READ])).steps] == [READ.key]
+async def test_what_a_negation_stands_before_is_planned_for_reading_tools_alone(task: str) -> None:
+    assert (await planned(decision(task, [DELETE]))).steps == ()
+    assert "the task begins with a negation" in (await planned(decision(task, [DELETE]))).reasons[0]
+    assert [step.tool for step in (await planned(decision(task, [READ]))).steps] == [READ.key]
 
 
-def test_too_long_a_task_is_not_planned() -> None:
-    assert planned(decision("read it".ljust(MAX_CUT, "a"))).steps
-    made = planned(decision("read it".ljust(MAX_CUT + 1, "a")))
+async def test_too_long_a_task_is_not_planned() -> None:
+    assert (await planned(decision("read it".ljust(MAX_CUT, "a")))).steps
+    made = await planned(decision("read it".ljust(MAX_CUT + 1, "a")))
     assert made.steps == ()
     assert f"limit {MAX_CUT:,}" in made.reasons[0]
-    assert planned(decision("read it " + "\u0958" * (MAX_CUT // 2))).steps == ()  # Twice as long once it is clean.
+    assert (
+        await planned(decision("read it " + "\u0958" * (MAX_CUT // 2)))
+    ).steps == ()  # Twice as long once it is clean.
 
 
-def test_too_low_a_confidence_plans_nothing() -> None:
-    none = planned(decision("hum a tune", stage=Stage.NONE))
+async def test_too_low_a_confidence_plans_nothing() -> None:
+    none = await planned(decision("hum a tune", stage=Stage.NONE))
     assert (none.steps, "nothing is called" in none.reasons[0]) == ((), True)
     weak = replace(decision("read a file"), confidence=0.2)
-    assert planned(weak).steps == ()
-    assert "is 20%, but a plan needs 30%" in planned(weak).reasons[0]
-    assert plan(PlanRequest(decision=weak, min_confidence=0.1)).steps
+    assert (await planned(weak)).steps == ()
+    assert "is 20%, but a plan needs 30%" in (await planned(weak)).reasons[0]
+    assert (await plan_without_model(weak, min_confidence=0.1)).steps
 
 
-def test_given_arguments_go_first_and_misfits_are_warned_of() -> None:
-    made = planned(READ_AND_NOTE, **{"title": "T", "s1.path": "b.txt"})
+async def test_given_arguments_go_first_and_misfits_are_warned_of() -> None:
+    made = await planned(READ_AND_NOTE, **{"title": "T", "s1.path": "b.txt"})
     assert [step.arguments for step in made.steps] == [{"path": "b.txt"}, {"title": "T"}]
     assert made.warnings == ()
-    assert planned(READ_AND_NOTE, **{"titel": "T", "s9.path": "b"}).warnings == (
+    assert (await planned(READ_AND_NOTE, **{"titel": "T", "s9.path": "b"})).warnings == (
         "the argument titel, s9.path was not used: no step's tool has a parameter of that name",
     )
     place = {"enum": ["here", "there"]}
     wait = Tool(server="a", name="wait", input_schema=schema("seconds", seconds={"type": "integer"}, place=place))
-    assert planned(decision("wait", [wait]), place="here", seconds="3").warnings == ()
-    (warning,) = planned(decision("wait", [wait]), place="nowhere", seconds="soon").warnings
+    assert (await planned(decision("wait", [wait]), place="here", seconds="3")).warnings == ()
+    (warning,) = (await planned(decision("wait", [wait]), place="nowhere", seconds="soon")).warnings
     assert warning.startswith("the arguments for step s1 do not match the tool's schema: a:wait: ")
     assert "'nowhere' is not one of" in warning
 
 
-def test_a_further_decision_binds_steps_without_a_tool() -> None:
-    first = planned(READ_AND_NOTE, title="T", titel="X")
+async def test_a_further_decision_binds_steps_without_a_tool() -> None:
+    first = await planned(READ_AND_NOTE, title="T", titel="X")
     gap = replace(first, steps=(first.steps[0], replace(first.steps[1], tool="", arguments={})), warnings=())
-    further = PlanRequest(decision=decision("add a note", [ADD_NOTE]), first=gap, arguments={"title": "T"})
-    made = plan(further)
+    further = decision("add a note", [ADD_NOTE])
+    made = await plan_without_model(further, first=gap, arguments={"title": "T"})
     assert (made.id, made.unbound) == (gap.id, ())
     assert (made.steps[1].tool, made.steps[1].arguments) == (ADD_NOTE.key, {"title": "T"})
-    weak = replace(further, decision=replace(further.decision, confidence=0.1))
-    assert plan(weak).unbound == gap.unbound
+    weak = await plan_without_model(replace(further, confidence=0.1), first=gap, arguments={"title": "T"})
+    assert weak.unbound == gap.unbound
 
 
 async def test_parts_left_out_of_a_long_task_are_warned_of(router: Router) -> None:
     names = [f"read the file a{number}.txt" for number in range(25)]
     chances = [(READ, [0.9, *[0.8] * 24]), (ADD_NOTE, [0.0, 0.9, *[0.0] * 23])]
-    made = planned(of_parts(", then ".join(names), *names, chances=chances))
-    assert len(made.steps) == MAX_STEPS
+    made = await planned(of_parts(", then ".join(names), *names, chances=chances))
+    assert len(made.steps) == 20
     assert made.warnings[0] == "only the first 20 of 25 parts are planned: give the rest in a second task"
-    many = [f"list the objects of bucket b{number}" for number in range(MAX_CLAUSES + 3)]
-    made = planned(await router.route(". ".join(many)))
-    assert len(made.steps) == MAX_CLAUSES
+    many = [f"list the objects of bucket b{number}" for number in range(11)]
+    made = await planned(await router.route(". ".join(many)))
+    assert len(made.steps) == 8
     assert made.warnings[0] == (
         f"the last step has 4 parts, and only {many[7]!r} is planned: give the rest in a second task"
     )
 
 
-def test_a_value_that_no_argument_takes_is_named() -> None:
+async def test_a_value_that_no_argument_takes_is_named() -> None:
     aged = Tool(server="books", name="aged_receivables", input_schema=schema(currency={"type": "string"}))
-    (warning,) = planned(decision("list the receivables that are older than 60 days", [aged])).warnings
+    (warning,) = (await planned(decision("list the receivables that are older than 60 days", [aged]))).warnings
     assert warning.startswith("step s1: the call of books:aged_receivables does not use 60 of the task")
-    assert planned(decision("list the receivables", [aged])).warnings == ()
+    assert (await planned(decision("list the receivables", [aged]))).warnings == ()
 
 
-def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:
-    one, other = (planned(decision("What time is it in UTC?")) for _ in range(2))
+async def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:
+    one, other = [await planned(decision("What time is it in UTC?")) for _ in range(2)]
     assert one == other
-    assert plan(PlanRequest(decision=decision("What time is it in UTC?"), salt="other")).id != one.id
+    assert (await plan_without_model(decision("What time is it in UTC?"), salt="other")).id != one.id
 
 
 def dropping(*servers: str) -> Catalogue:
@@ -186,7 +191,7 @@ def dropping(*servers: str) -> Catalogue:
 
 async def test_a_known_server_without_a_fitting_tool_is_not_replaced_either() -> None:
     async with Router(Catalogue([*dropping("stripe-live"), ADD_NOTE])) as router:
-        made = planned(await router.route("use the notes mcp to drop the table"))
+        made = await planned(await router.route("use the notes mcp to drop the table"))
     (question,) = made.needs_input
     assert question.startswith(
         "the task names the server 'notes', but no tool of that server matches; stripe-live:drop"
@@ -195,6 +200,6 @@ async def test_a_known_server_without_a_fitting_tool_is_not_replaced_either() ->
 
 
 async def test_a_verb_of_a_match_begins_a_step(router: Router) -> None:
-    made = planned(await router.route("cancel the order 4711 and refund charge ch_3PqX"))
+    made = await planned(await router.route("cancel the order 4711 and refund charge ch_3PqX"))
     assert [step.tool for step in made.steps] == ["shopify:cancelOrder", "stripe:refund_charge"]
     assert [step.arguments for step in made.steps] == [{"orderId": "4711"}, {"charge": "ch_3PqX"}]

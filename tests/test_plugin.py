@@ -17,7 +17,6 @@ from temporalio.worker import Replayer, Worker
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
-from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
@@ -34,7 +33,7 @@ from tests.temporal import DEPLOYMENT, working
 async def routed(client: Client, task_queue: str) -> Decision:
     request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
     decision: Decision = await client.execute_workflow(
-        names.ROUTE, request, id=f"route-{uuid4().hex[:8]}", task_queue=task_queue, result_type=Decision
+        "toolroute.route", request, id=f"route-{uuid4().hex[:8]}", task_queue=task_queue, result_type=Decision
     )
     return decision
 
@@ -169,7 +168,7 @@ async def test_a_worker_connects_ahead_what_the_matches_probably_need(temporal_a
         await routed(client, task_queue)
         assert plugin.resources.connections(TENANT) is None, "the file's tool is no MCP server's"
         asked = RouteRequest(query="Get the current time in Berlin", tenant=TENANT)
-        await client.execute_workflow(names.ROUTE, asked, id=f"route-{uuid4().hex[:8]}", task_queue=task_queue)
+        await client.execute_workflow("toolroute.route", asked, id=f"route-{uuid4().hex[:8]}", task_queue=task_queue)
 
         def connected() -> list[str]:
             pool = plugin.resources.connections(TENANT)
@@ -207,7 +206,7 @@ async def test_functions_and_mcp_servers_are_routed_together(serve: Serve) -> No
     runner = await serve(OrchestratorPlugin(catalogue=Catalogue.of(say), mcp_servers=SERVERS))
     for task, tool in (("say the text 'yes'", "say"), ("get the current time in Berlin", "time:get_current_time")):
         request = RouteRequest(query=task, tenant=TENANT)
-        decision = await (await runner.begin(names.ROUTE, request, result_type=Decision)).result()
+        decision = await (await runner.begin("toolroute.route", request, result_type=Decision)).result()
         assert decision.recommended[0] == tool
     result, _ = await runner.run("say the text 'yes'")
     assert result.answer == "said yes"
@@ -217,7 +216,7 @@ async def test_an_executor_for_no_tool_is_named(serve: Serve, caplog: pytest.Log
     runner = await serve(OrchestratorPlugin(catalogue=Catalogue.of(say), store=":memory:", executors={"crm:f": say}))
     request = RouteRequest(query="say the text 'yes'", tenant=TENANT)
     for _ in range(2):
-        await (await runner.begin(names.ROUTE, request)).result()
+        await (await runner.begin("toolroute.route", request)).result()
     assert caplog.text.count("executors: tenant 'org:1' has no 'crm:f': add it") == 1
 
 

@@ -11,11 +11,10 @@ from orchestrator import Router, RouteRequest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.embed import OpenAIEmbedder
 from orchestrator.options import Options
-from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Tool
 from orchestrator.testing import ScriptedModel, ToolCalls
-from tests.catalogues import sample
+from tests.catalogues import KEYWORD_ALONE, sample
 from tests.decisions import READ, decision, schema
 from tests.scripted import asking
 from tests.stores import shipped

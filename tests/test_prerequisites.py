@@ -6,20 +6,18 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.index import Index
-from orchestrator.index.prerequisites import BEHIND
 from orchestrator.llm.client import Models
 from orchestrator.llm.context import for_decision
 from orchestrator.llm.plan import choose
 from orchestrator.options import Options
-from orchestrator.planning.planner import plan
 from orchestrator.records.decision import Decision
-from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Gives, Match, Tool
 from orchestrator.runtime.router import Router
 from orchestrator.testing import ScriptedModel
 from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import Run
+from tests.decisions import plan_without_model
 
 POST = tool("chat:post_message", "Post a message.", input_schema=taking("channel_id", "text", channel_id="", text=""))
 CHANNELS = tool("chat:list_channels", "All there are, with their topics.")
@@ -44,7 +42,7 @@ async def test_the_tool_that_gives_an_identifier_stands_behind_the_one_that_requ
     decision = await routed("post a message that lunch is ready", route_hint=hint, limit=2)
     assert [match.tool.key for match in decision.matches] == ["chat:post_message", "chat:list_channels"]
     first, second = decision.matches
-    assert second.probability <= BEHIND * first.probability
+    assert second.probability < first.probability
     assert second.evidence["required"] == pytest.approx(first.probability / 2)
     assert second.gives == Gives(parameter="channel_id", tool="chat:post_message")
     assert "gives the channel_id that chat:post_message requires" in second.why
@@ -92,7 +90,7 @@ async def test_what_gives_an_identifier_is_not_planned_in_place_of_what_was_aske
     find = tool("shop:find_order", "Find an order by its email.", input_schema=taking("email", email=""))
     decision = await routed("cancel the order of ana@example.com", cancel, find)
     assert [match.tool.key for match in decision.matches[:2]] == ["shop:cancel_order", "shop:find_order"]
-    (step,) = plan(PlanRequest(decision=decision)).steps
+    (step,) = (await plan_without_model(decision)).steps
     assert step.tool == "shop:cancel_order"
     assert step.missing == ("order_id",)
 

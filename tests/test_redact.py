@@ -11,7 +11,7 @@ from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.mcp.config.parse import McpConfig
 
 
-def secrets_of(entry: dict[str, Any], **environment: str) -> Secrets:
+def secrets_of(entry: dict[str, Any], **environment: str) -> Any:
     """Return the masked secrets of a server with this entry, launched in this environment."""
     return McpConfig.parse({"mcpServers": {"it": entry}}).servers["it"].launch(environment).secrets
 
@@ -66,7 +66,7 @@ def test_secrets_of_headers_addresses_and_arguments_are_hidden(entry: dict[str, 
 
 
 def test_a_plain_word_is_hidden_only_where_it_is_one() -> None:
-    secrets = Secrets(["post"])
+    secrets = secrets_of({"command": "x", "env": {"PASSWORD": "post"}})
     assert secrets.redact("postgres: post post_1 %3Apost%40 composted") == "postgres: *** ***_1 %3A***%40 composted"
     assert secrets.redact(json.dumps("it is\npost\nnow")) == '"it is\\n***\\nnow"'
 
@@ -102,12 +102,13 @@ def test_a_request_that_ends_while_another_is_logged_leaves_that_ones_secrets_ma
 
 
 def test_a_secret_is_masked_as_a_number_and_in_base64() -> None:
-    secrets = Secrets(["4711471147", "sk-abc123XYZ-456"])
+    secrets = secrets_of({"command": "x", "env": {"PIN_TOKEN": "4711471147", "KEY": "sk-abc123XYZ-456"}})
     assert secrets.redact_json({"pin": 4711471147, "count": 47}) == {"pin": "***", "count": 47}
     assert secrets.redact("Authorization: c2stYWJjMTIzWFlaLTQ1Ng==") == "Authorization: ***=="
 
 
 def test_a_name_may_contain_a_value_that_is_no_key() -> None:
-    secrets = Secrets(["notes_db", "eu-west-1", "sk-abc123XYZ-456"])
+    values = {"TOKEN": "notes_db", "SECRET": "eu-west-1", "KEY": "sk-abc123XYZ-456"}
+    secrets = secrets_of({"command": "x", "env": values})
     assert not secrets.are_in("query_notes_db in eu-west-1")
     assert secrets.are_in("query_sk-abc123XYZ-456")

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from tests.runner import Runner, statuses
@@ -34,7 +33,7 @@ async def test_old_and_new_workers_share_their_runs(runner: Runner, later_worker
     request = RouteRequest(query=task, tenant=TENANT)
     routes = [
         await runner.begin(workflow, request, result_type=Decision)
-        for workflow in (names.ROUTE, names.ROUTE_STAGED)
+        for workflow in ("toolroute.route", "toolroute.route_staged")
         for _ in range(4)
     ]
     assert [statuses(await handle.result()) for handle in handles] == [["done"] * 3] * 6

@@ -22,13 +22,12 @@ from orchestrator.common.threads import now
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, InvalidInput, StoreUnavailable, Unauthorised
 from orchestrator.index.embed import Vectors
 from orchestrator.options import Options
-from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Kind, Stage
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
-from tests.catalogues import sample, tool
+from tests.catalogues import KEYWORD_ALONE, sample, tool
 from tests.stores import CountingEmbedder, by_server, shipped
 
 CLEAR = "refund charge ch_3PqX, the customer paid twice"

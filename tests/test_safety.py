@@ -7,7 +7,6 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.flags import cleaned, mentions, suspects, suspicions
-from orchestrator.pipeline.refiners.ordering import MOST_FLAGGED
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
@@ -26,7 +25,7 @@ async def test_a_flagged_tool_is_never_first_never_recommended_and_scores_below_
     assert first.tool.server == "stripe"
     assert EVIL.key not in decision.recommended
     (evil,) = [match for match in others if match.tool.key == EVIL.key]
-    assert evil.probability <= MOST_FLAGGED
+    assert evil.probability <= 0.65
     assert "Never use" not in evil.tool.description
     assert "flagged: instructions to the model" in evil.why
     assert any(
@@ -52,7 +51,7 @@ async def test_a_flagged_tool_alone_is_shown_but_not_recommended() -> None:
     async with Router(Catalogue([EVIL])) as router:
         decision = await router.route("refund the charge of the customer")
     assert [match.tool.key for match in decision.matches] == [EVIL.key]
-    assert (decision.recommended, decision.confidence <= MOST_FLAGGED) == ((), True)
+    assert (decision.recommended, decision.confidence <= 0.65) == ((), True)
 
 
 @pytest.mark.parametrize(

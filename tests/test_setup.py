@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from orchestrator.client_setup.client_file import ClientFile
-from orchestrator.client_setup.products import CLIENTS
-from orchestrator.client_setup.takeover import take_over
-from orchestrator.common.json_input import read_json, without_comments
-from orchestrator.mcp.config.parse import McpConfig
+from orchestrator import McpConfig
 from tests.command_line import Run, at_terminal
 from tests.servers.signing import Accounts, signing
 from tests.servers.start import HERE, free_port, running, text_of
@@ -47,6 +43,18 @@ enabled = false
 [tui]
 theme   = "dark"
 """
+
+
+PLACES = {
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "claude-code": ".claude.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+    "gemini": ".gemini/settings.json",
+    "codex": ".codex/config.toml",
+}
+"""Where the clients keep their files, below the home."""
 
 
 def written_as(name: str, servers: dict[str, Any], **more: Any) -> str:
@@ -85,7 +93,7 @@ def home(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str,
         "gemini": written_as("mcpServers", {}, selectedAuthType="none"),
         "codex": CODEX % web,
     }
-    paths = {client.name: client.path({"HOME": str(tmp_path)}, "linux") for client in CLIENTS}
+    paths = {name: tmp_path / place for name, place in PLACES.items()}
     for name, text in texts.items():
         paths[name].parent.mkdir(parents=True, exist_ok=True)
         paths[name].write_bytes(text.encode())
@@ -149,7 +157,7 @@ def test_servers_are_taken_over_as_they_are_and_given_back(home: dict[str, Path]
     code = after["vscode"].decode()
     assert "// The servers of my editor.\r\n" in code
     assert code.endswith('"inputs": [{"id": "key", "type": "promptString"}], // what they ask\r\n}\r\n')
-    assert list(json.loads(without_comments(code))["servers"]) == ["asks", "toolroute"]
+    assert list(McpConfig.read(home["vscode"]).servers) == ["asks", "toolroute"]
     codex = after["codex"].decode()
     assert codex.startswith('# Mine.\nmodel = "gpt-5.4"   # the model\n')
     assert 'theme   = "dark"' in codex
@@ -229,13 +237,6 @@ async def _sum_by(start: StdioServerParameters) -> str:
         return text_of(await client.call_tool("call_tool", called))
 
 
-def cursor(tmp_path: Path, servers: dict[str, Any]) -> ClientFile:
-    path = tmp_path / "cursor.json"
-    path.write_text(written_as("mcpServers", servers))
-    [client] = [one for one in CLIENTS if one.name == "cursor"]
-    return ClientFile.read(client, path)
-
-
 def test_servers_between_other_tables_are_replaced_and_given_back(home: dict[str, Path], toolroute: Run) -> None:
     quick = f"command = {json.dumps(QUICK['command'])}\nargs = {json.dumps(QUICK['args'])}\n"
     rest = '[projects."/x"]\ntrust_level = "trusted"\n', '[mcp_servers.off]\ncommand = "x"\nenabled = false # not now\n'
@@ -312,18 +313,16 @@ def test_a_client_whose_file_cannot_be_written_is_named_and_no_other_one_is_harm
     assert not list(home["claude-desktop"].parent.glob("*.new"))
 
 
-def client_file(tmp_path: Path, name: str, text: str) -> ClientFile:
-    [client] = [one for one in CLIENTS if one.name == name]
-    path = tmp_path / f"{name}.{client.form}"
-    path.write_text(text)
-    return ClientFile.read(client, path)
-
-
 @pytest.mark.parametrize("off", [{"disabled": True}, {"enabled": False}])
-def test_our_own_entry_is_switched_on_again_where_it_takes_servers_over(tmp_path: Path, off: dict[str, Any]) -> None:
+def test_our_entry_that_takes_servers_over_is_switched_on(
+    home: dict[str, Path], toolroute: Run, off: dict[str, Any]
+) -> None:
     ours = {"command": "toolroute", "args": ["serve"], "autoApprove": ["search"]}
-    [taken] = take_over([cursor(tmp_path, {"toolroute": {**ours, **off}, "time": QUICK})], {})
-    assert json.loads(taken.text(["toolroute", "serve"]))["mcpServers"] == {"toolroute": ours}
+    home["cursor"].write_text(written_as("mcpServers", {"toolroute": {**ours, **off}, "time": QUICK}))
+    assert toolroute("setup", "--client", "cursor", "--write").exit_code == 0
+    [(name, entry)] = json.loads(home["cursor"].read_text())["mcpServers"].items()
+    assert (name, entry["autoApprove"]) == ("toolroute", ["search"])
+    assert not off.keys() & entry.keys()
 
 
 @pytest.mark.parametrize(
@@ -334,12 +333,12 @@ def test_our_own_entry_is_switched_on_again_where_it_takes_servers_over(tmp_path
         ("startup_timeout_sec = inf", ""),
     ],
 )
-def test_an_odd_entry_of_codex_stays_there_and_the_others_are_taken(tmp_path: Path, wrong: str, note: str) -> None:
-    text = f'[mcp_servers.odd]\ncommand = "x"\n{wrong}\n[mcp_servers.time]\ncommand = "y"\n'
-    servers: dict[str, Any] = {}
-    [taken] = take_over([client_file(tmp_path, "codex", text)], servers)
-    assert [(move.name, move.note) for move in taken.moves] == [("" if note else "odd", note), ("time", "")]
-    assert McpConfig.parse(read_json(json.dumps({"mcpServers": servers}))).servers["time"].command == "y"
+def test_an_odd_entry_of_codex_stays_and_others_are_taken(
+    home: dict[str, Path], toolroute: Run, wrong: str, note: str
+) -> None:
+    home["codex"].write_text(f'[mcp_servers.odd]\ncommand = "x"\n{wrong}\n[mcp_servers.time]\ncommand = "y"\n')
+    [plan] = json.loads(toolroute("setup", "--client", "codex", "-o", "json").stdout)["clients"]
+    assert [(move["name"], move["note"]) for move in plan["servers"]] == [("" if note else "odd", note), ("time", "")]
 
 
 @pytest.mark.parametrize(
@@ -363,14 +362,19 @@ def test_a_client_whose_entry_of_ours_is_broken_is_left_alone(
     assert (home[name].read_text(), list(Path.cwd().iterdir())) == (text, [])
 
 
-def test_our_entry_of_codex_keeps_what_it_passes_on(tmp_path: Path) -> None:
-    text = (
+def test_our_entry_of_codex_keeps_what_it_passes_on(
+    home: dict[str, Path], toolroute: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("B", "1")
+    monkeypatch.setenv("C", "2")
+    home["codex"].write_text(
         "[mcp_servers]\nodd = true\n"
         '[mcp_servers.toolroute]\ncommand = "toolroute"\nargs = ["serve"]\nenv_vars = [{ name = "A" }, "B"]\n'
-        '[mcp_servers.time]\ncommand = "x"\nenv_vars = ["B", "C", "PATH"]\n'
+        f"[mcp_servers.time]\ncommand = {json.dumps(QUICK['command'])}\nargs = {json.dumps(QUICK['args'])}\n"
+        'env_vars = ["B", "C", "PATH"]\n'
     )
-    [taken] = take_over([client_file(tmp_path, "codex", text)], {})
-    servers = tomllib.loads(taken.text(["toolroute", "serve"]))["mcp_servers"]
+    assert toolroute("setup", "--client", "codex", "--write").exit_code == 0
+    servers = tomllib.loads(home["codex"].read_text())["mcp_servers"]
     assert list(servers) == ["odd", "toolroute"]
     assert servers["toolroute"]["env_vars"] == [{"name": "A"}, "B", "C"]
 

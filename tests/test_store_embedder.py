@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator import Router
+from orchestrator import Options, Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.embed import StaticEmbedder, embed_tools
+from orchestrator.index.embed import embed_tools, embedder_for
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.store.store import Changes, Store
 from tests.catalogues import tool
@@ -47,7 +47,7 @@ def test_a_changed_embedder_embeds_the_tenants_tools_anew_while_searches_go_on(p
 
     searching = threading.Thread(target=search)
     searching.start()
-    new = Store(place, embedder=StaticEmbedder(smaller_model(tmp_path / "model")))
+    new = Store(place, embedder=embedder_for(Options(embedder=str(smaller_model(tmp_path / "model")))))
     assert "embeds the tools again" in new.load("org:1").note
     assert new.replace_server("org:1", "s0", by_server(tools)["s0"]) == Changes(same=100)
     stop.set()
@@ -94,7 +94,7 @@ def _failing_after(embed: object, calls: int) -> object:
 
 async def test_another_embedders_vectors_are_named_when_the_semantic_leg_runs(tmp_path: Path) -> None:
     Store(tmp_path / "store", embedder=shipped()).replace_servers("local", {"mail": MAIL, "files": FILES})
-    embedder = StaticEmbedder(smaller_model(tmp_path / "model"))
+    embedder = embedder_for(Options(embedder=str(smaller_model(tmp_path / "model"))))
     async with Router(store=Store(tmp_path / "store", embedder=embedder), embedder=embedder) as router:
         ask = RouteRequest(query="send an email", tenant="local", route_hint=RouteHint.SEMANTIC)
         decision = await router.route(ask)
@@ -110,13 +110,13 @@ def test_vectors_that_another_process_embedded_anew_are_taken_though_no_tool_has
 ) -> None:
     Store(place, embedder=shipped()).replace_servers("org:1", {"mail": MAIL, "files": FILES})
     model = smaller_model(tmp_path / "model")
-    reader = Store(place, embedder=StaticEmbedder(model))
+    reader = Store(place, embedder=embedder_for(Options(embedder=str(model))))
     earlier = reader.load("org:1")
     assert earlier.vectors is None
     assert "embeds the tools again" in earlier.note
-    Store(place, embedder=StaticEmbedder(model)).replace_server("org:2", "mail", MAIL)
+    Store(place, embedder=embedder_for(Options(embedder=str(model)))).replace_server("org:2", "mail", MAIL)
     assert reader.renewed("org:1", earlier).vectors is None
-    Store(place, embedder=StaticEmbedder(model)).replace_server("org:1", "mail", MAIL)
+    Store(place, embedder=embedder_for(Options(embedder=str(model)))).replace_server("org:1", "mail", MAIL)
     renewed = reader.renewed("org:1", earlier)
     assert renewed.vectors is not None
     assert (len(renewed.vectors), renewed.note) == (5, "")
@@ -125,7 +125,7 @@ def test_vectors_that_another_process_embedded_anew_are_taken_though_no_tool_has
 
 def test_vectors_of_another_dimension_name_the_remedy(tmp_path: Path) -> None:
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL)
-    impostor = StaticEmbedder(smaller_model(tmp_path / "model"))
+    impostor = embedder_for(Options(embedder=str(smaller_model(tmp_path / "model"))))
     impostor.id = shipped().id
     store = Store(tmp_path / "store", embedder=impostor)
     with pytest.raises(InvalidConfig, match=r"256 dimensions.*gives 64.*use the embedder"):

@@ -15,11 +15,9 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
-from orchestrator.records import durable_names as names
 from orchestrator.records.call import Approve
 from orchestrator.records.run import RunRequest, RunResult, StepStatus
 from orchestrator.temporal.client.devserver import dev_server
-from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT
 from tests.survival_worker import serve
 from tests.temporal import replays
@@ -58,7 +56,7 @@ class Site:
     async def start(self, client: Client, task: str) -> WorkflowHandle[Any, RunResult]:
         request = RunRequest(task=task, tenant=TENANT, heartbeat_s=5.0, call_timeout_s=20.0, approve=Approve.NEVER)
         return await client.start_workflow(
-            names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
+            "toolroute.run", request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
         )
 
     async def broken_off(self, task: str, step: str) -> tuple[WorkflowHandle[Any, RunResult], RunResult]:
@@ -120,7 +118,7 @@ async def test_a_read_under_way_is_done_again_and_the_finished_step_is_not(site:
     handle, result = await site.broken_off(task, "s2")
     assert [step.status for step in result.steps] == [StepStatus.DONE] * 3
     assert begins(site.calls(handle)) == {"s1": 1, "s2": 2, "s3": 1}
-    await replays(await handle.fetch_history(), [RunWorkflow])
+    await replays(await handle.fetch_history())
 
 
 async def test_a_change_under_way_is_never_sent_again_and_the_plan_sees_it(site: Site) -> None:

@@ -9,11 +9,9 @@ import pytest
 from temporalio.client import WorkflowHandle
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records import durable_names as names
 from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
-from orchestrator.workflows.execution import RunWorkflow
 from tests.command_line import audited
 from tests.runner import Runner, Serve, result_of, statuses
 from tests.running import TENANT
@@ -73,7 +71,7 @@ async def serving(serve: Serve, pay: Server, **hints: bool) -> Runner:
 
 async def begun(runner: Runner, **settings: Any) -> WorkflowHandle[Any, RunResult]:
     request = RunRequest(task=TASK, tenant=TENANT, **settings)
-    return await runner.begin(names.RUN, request, result_type=RunResult)
+    return await runner.begin("toolroute.run", request, result_type=RunResult)
 
 
 async def asked(handle: WorkflowHandle[Any, RunResult], other_than: str = "") -> StepProgress:
@@ -88,7 +86,7 @@ async def asked(handle: WorkflowHandle[Any, RunResult], other_than: str = "") ->
 
 async def ended(handle: WorkflowHandle[Any, RunResult]) -> RunResult:
     result = await result_of(handle)
-    await replays(await handle.fetch_history(), [RunWorkflow])
+    await replays(await handle.fetch_history())
     return result
 
 
@@ -99,7 +97,7 @@ async def test_a_tool_that_is_no_longer_read_only_is_asked_about(serve: Serve, p
     step = await asked(handle)
     assert step.reason == 'the server has changed the tool since it was found. Its new description: "Delete all cards"'
     assert pay.calls == 0
-    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
+    await handle.execute_update("toolroute.approve", Approval(step="s1", digest=step.digest))
     result = await ended(handle)
     assert (statuses(result), result.steps[0].result and result.steps[0].result.text) == (["done"], "paid")
     assert pay.calls == 1
@@ -111,7 +109,7 @@ async def test_a_tool_that_still_claims_to_read_and_may_do_more_is_asked_about(s
     handle = await begun(runner)
     step = await asked(handle)
     assert ("Delete all cards" in step.reason, pay.calls) == (True, 0)
-    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
+    await handle.execute_update("toolroute.approve", Approval(step="s1", digest=step.digest))
     assert (statuses(await ended(handle)), pay.calls) == (["done"], 1)
 
 
@@ -126,7 +124,7 @@ async def test_another_tool_in_the_place_of_the_chosen_one_is_asked_about(serve:
     handle = await begun(await serving(serve, pay, read_only=True))
     step = await asked(handle)
     assert pay.calls == 0
-    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
+    await handle.execute_update("toolroute.approve", Approval(step="s1", digest=step.digest))
     assert (statuses(await ended(handle)), pay.calls) == (["done"], 1)
 
 
@@ -138,7 +136,7 @@ async def test_under_the_strict_policy_a_run_asks_about_each_changed_tool(
     handle = await begun(await serving(serve, pay, read_only=True))
     step = await asked(handle)
     assert pay.calls == 0
-    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
+    await handle.execute_update("toolroute.approve", Approval(step="s1", digest=step.digest))
     assert (statuses(await ended(handle)), pay.calls) == (["done"], 1)
 
 
@@ -162,12 +160,12 @@ async def test_a_tool_that_changes_while_it_waits_is_asked_about_again(serve: Se
     assert first.reason == ""
     pay.define(DESTROYS, "Delete all cards")
     await wait_until(lambda: not alive(pay.pid))
-    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=first.digest))
+    await handle.execute_update("toolroute.approve", Approval(step="s1", digest=first.digest))
     second = await asked(handle, other_than=first.digest)
     assert "Delete all cards" in second.reason
     with pytest.raises(Exception, match="update failed"):
-        await handle.execute_update(names.APPROVE, Approval(step="s1", digest=first.digest))
-    await handle.execute_update(names.APPROVE, Approval(step="s1", allowed=False))
+        await handle.execute_update("toolroute.approve", Approval(step="s1", digest=first.digest))
+    await handle.execute_update("toolroute.approve", Approval(step="s1", allowed=False))
     assert (statuses(await ended(handle)), pay.calls) == (["refused"], 0)
 
 

@@ -12,7 +12,6 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.async_api import Browser, Page, Response, expect
 
-from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, StepStatus
 from tests.catalogues import EXAMPLES
 from tests.command_line import program
@@ -179,7 +178,9 @@ async def test_runs_that_wait_are_approved_and_refused_on_their_page(
     browser: Browser, runner: Runner, temporal_address: str, tmp_path: Path
 ) -> None:
     task = "Delete the file a.txt and add a note titled 'x'"
-    own, other = [await runner.begin(names.RUN, RunRequest(task=task, tenant=tenant)) for tenant in ("org:1", "org:10")]
+    own, other = [
+        await runner.begin("toolroute.run", RunRequest(task=task, tenant=tenant)) for tenant in ("org:1", "org:10")
+    ]
     for step in ("s1", "s2"):
         await until(own, step, StepStatus.NEEDS_APPROVAL)
     await furnish(tmp_path, rounds=0)

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.planning.planner import plan
-from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from orchestrator.trust.approval_rules import needs_approval
 from tests.catalogues import sample, taking, tool
+from tests.decisions import plan_without_model
 from tests.stores import shipped
 
 TOOLS = (
@@ -54,7 +53,7 @@ async def test_no_sentence_that_asks_for_no_change_changes_anything_without_a_pe
     async with Router(Catalogue([*sample().tools, *TOOLS])) as router:
         for kind, task in sentences():
             decision = await router.route(task)
-            steps = plan(PlanRequest(decision=decision)).steps
+            steps = (await plan_without_model(decision)).steps
             waiting = [step for step in steps if (found := decision.tool(step.tool)) and needs_approval(found)]
             free |= {step.tool for step in steps if step.tool and step not in waiting}
             kinds[kind] += 1
@@ -79,7 +78,7 @@ async def test_another_tenants_servers_change_nothing_and_an_unlisted_one_is_not
         async with Router(store=store) as router:
             for task in ("use acme-test to list the issues", "create an issue on GitHub"):
                 decision = await router.route(RouteRequest(query=task, tenant="org:a"))
-                made = plan(PlanRequest(decision=decision))
+                made = await plan_without_model(decision)
                 seen.append((made.needs_input, decision.warnings, [match.tool.key for match in decision.matches]))
         store.close()
     assert seen[:2] == seen[2:], "whether another tenant has the server changes nothing"

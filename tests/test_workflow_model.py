@@ -16,13 +16,11 @@ from temporalio.testing import ActivityEnvironment
 from orchestrator.activities.activities import Activities
 from orchestrator.llm.client import Models
 from orchestrator.options import Options
-from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
 from orchestrator.testing import NO_CREDIT, Billed, Fault, ScriptedModel, Slow
-from orchestrator.workflows.execution import RunWorkflow
 from tests.catalogues import tokens_of
 from tests.decisions import decision
 from tests.my_workflow import Apart, FollowUp
@@ -30,7 +28,7 @@ from tests.runner import Runner, Serve, statuses
 from tests.running import LocalTools, plugin_over
 from tests.temporal import activities_of, replays, until
 
-ROUTE, PLAN, CALL, COMPLETE = names.ROUTE, names.PLAN, names.CALL_TOOL, names.COMPLETE
+ROUTE, PLAN, CALL, COMPLETE = "toolroute.route", "toolroute.plan", "toolroute.call_tool", "toolroute.complete"
 KEY = "sk-test-never-in-a-history"
 TASK = "Read the file a.txt and then add a note with what it says"
 
@@ -107,7 +105,7 @@ async def test_a_person_approves_the_arguments_that_a_model_filled(serve: Serve)
         progress = await until(latest, "s2", StepStatus.NEEDS_APPROVAL)
         assert [step.arguments for step in progress.steps] == [{}, WHOLE]
         assert progress.budget.reserved == 0  # a person may take a day
-        await latest.execute_update(names.APPROVE, {"step": "s2", "digest": progress.steps[1].digest})
+        await latest.execute_update("toolroute.approve", {"step": "s2", "digest": progress.steps[1].digest})
         result = await asyncio.wait_for(handle.result(), 60)
     assert at.runner.local.calls[1] == ("add_note", WHOLE)
     assert (statuses(result), result.answer) == (["done", "done"], "It is noted.")
@@ -214,8 +212,8 @@ async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
         with pytest.raises(WorkflowFailureError):
             await asyncio.wait_for(handle.result(), 15)
         await asyncio.wait_for(dropped.wait(), 60)
-        progress = await handle.query(names.PROGRESS)
-        await replays(await handle.fetch_history(), [RunWorkflow])
+        progress = await handle.query("toolroute.progress")
+        await replays(await handle.fetch_history())
     assert [step["status"] for step in progress["steps"]] == ["done", "cancelled"]
     assert [name for name, _ in at.runner.local.calls] == ["read_file"]
 

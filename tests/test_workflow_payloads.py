@@ -16,7 +16,6 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
 
-from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
@@ -29,7 +28,7 @@ from tests.servers.real import node, node_servers_installed
 from tests.temporal import why_failed
 from tests.test_workflow_route import publisher
 
-ROUTE, RUN = names.ROUTE, names.RUN
+ROUTE, RUN = "toolroute.route", "toolroute.run"
 SIDE_BY_SIDE = " and ".join([*(f"read the file {letter}.txt" for letter in "abcdefg"), "delete the file h.txt"])
 LARGE = "x" * 600_000
 EMOJI, PLAIN = "\U0001f600" * 60_000, "x" * 1_000_000
@@ -233,7 +232,7 @@ async def test_a_call_without_tokens_for_its_result_fails(runner: Runner, tokens
     tool = {"server": "files", "name": "read_file", "kind": "builtin"}
     call = {"tenant": "org:1", "tool": tool, "arguments": {"path": "a.txt"}, "max_result_tokens": tokens}
     with pytest.raises(WorkflowFailureError) as failure:
-        await runner.execute(names.CALL_TOOL, call)
+        await runner.execute("toolroute.call_tool", call)
     kind, message = why_failed(failure.value.cause)
     assert kind == "InvalidInput"
     assert f"ToolCall: max_result_tokens={tokens}: give a number of tokens above 0" in message

@@ -10,15 +10,12 @@ from temporalio.client import WorkflowFailureError
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import ServerUnavailable
-from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import StepStatus
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
-from orchestrator.workflows.execution import RunWorkflow
-from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ
 from tests.my_workflow import Apart, Assistant, Direct, OwnModel, Patient, Publish, Stubborn
 from tests.runner import Runner, Serve, statuses
@@ -34,12 +31,12 @@ def publisher(local: LocalTools | None = None) -> OrchestratorPlugin:
 
 async def test_a_decision_comes_back_whole_and_replays(runner: Runner) -> None:
     request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
-    handle = await runner.begin(names.ROUTE, request, result_type=Decision)
+    handle = await runner.begin("toolroute.route", request, result_type=Decision)
     decision = await handle.result()
     assert decision.recommended == ("files:read_file",)
     assert decision.tool("files:read_file") in ALL
-    assert await activities_of(handle) == [names.ROUTE]
-    await replays(await handle.fetch_history(), [RouteWorkflow])
+    assert await activities_of(handle) == ["toolroute.route"]
+    await replays(await handle.fetch_history())
 
 
 async def test_the_router_inside_a_users_own_workflow(serve: Serve) -> None:
@@ -90,7 +87,7 @@ async def test_a_call_that_sent_nothing_goes_again_whatever_its_tool_does(serve:
     losing = Losing(ServerUnavailable("not there"), 2)
     call = ToolCall(tenant=TENANT, tool=tool, arguments={"path": "a.txt"} if tool is READ else {"title": "x"})
     runner = await serve(plugin_over(executors={"builtin": losing}), Direct)
-    told = await runner.execute(Direct, names.CALL_TOOL, call, 20.0)
+    told = await runner.execute(Direct, "toolroute.call_tool", call, 20.0)
     assert (told["text"], losing.calls) == ("done", 3)
 
 
@@ -147,7 +144,7 @@ async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(serve:
     said: Any = json.loads(result.answer)
     assert said["published"] == "May"
     assert name != "run" or said["by"] == f"{handle.id}:{result.plan.id}:s1"
-    assert await activities_of(handle) == [names.ROUTE, names.PLAN, names.CHECK_CALL]
+    assert await activities_of(handle) == ["toolroute.route", "toolroute.plan", "toolroute.check_call"]
 
 
 @pytest.mark.parametrize("ended", ["terminated", "cancelled", "late"])
@@ -170,5 +167,5 @@ async def test_a_child_workflow_that_did_not_end_itself_may_have_taken_effect_an
     assert "its workflow 'publish_report', id '" in progress.steps[1].reason
     local.release.set()
     result = await asyncio.wait_for(handle.result(), 30)
-    await replays(await handle.fetch_history(), [RunWorkflow])
+    await replays(await handle.fetch_history())
     assert statuses(result) == ["done", "outcome_unknown"]

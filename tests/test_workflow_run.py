@@ -11,7 +11,6 @@ from temporalio.client import WorkflowFailureError, WorkflowHandle, WorkflowHist
 from temporalio.exceptions import CancelledError
 
 from orchestrator.errors import ServerUnavailable
-from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
@@ -24,7 +23,7 @@ from tests.runner import Runner, Serve, statuses
 from tests.running import SERVERS, plugin_over
 from tests.temporal import activities_of, replays, until
 
-ROUTE, PLAN, CALL = names.ROUTE, names.PLAN, names.CALL_TOOL
+ROUTE, PLAN, CALL = "toolroute.route", "toolroute.plan", "toolroute.call_tool"
 
 
 async def test_a_task_is_routed_planned_and_carried_out_on_a_real_server(runner: Runner) -> None:
@@ -49,13 +48,13 @@ async def test_independent_steps_run_side_by_side_up_to_the_limit(runner: Runner
     task = "Read the file a.txt and read the file b.txt and delete the file c.txt"
     handle = await runner.start(task, parallel_steps=most)
     await runner.local.reached(min(most, 3))
-    progress = await handle.query(names.PROGRESS, result_type=Progress)
+    progress = await handle.query("toolroute.progress", result_type=Progress)
     runner.local.release.set()
     assert statuses(await handle.result()) == ["done"] * 3
     assert runner.local.most_under_way == min(most, 3)
     assert [str(step.status) for step in progress.steps].count("running") == min(most, 3)
     assert progress.budget.reserved > 0
-    await replays(await handle.fetch_history(), [RunWorkflow])
+    await replays(await handle.fetch_history())
 
 
 async def test_a_missing_argument_ends_in_needs_input_and_what_follows_is_skipped(runner: Runner) -> None:
@@ -101,8 +100,8 @@ async def _cancelled(handle: WorkflowHandle[Any, RunResult]) -> Progress:
     with pytest.raises(WorkflowFailureError) as failure:
         await asyncio.wait_for(handle.result(), 30)
     assert isinstance(failure.value.cause, CancelledError)
-    await replays(await handle.fetch_history(), [RunWorkflow])
-    progress: Progress = await handle.query(names.PROGRESS, result_type=Progress)
+    await replays(await handle.fetch_history())
+    progress: Progress = await handle.query("toolroute.progress", result_type=Progress)
     assert progress.budget.reserved == 0
     return progress
 
@@ -152,7 +151,7 @@ async def test_a_run_continues_as_new_and_calls_nothing_twice(runner: Runner) ->
     assert execution != handle.first_execution_run_id
     for run_id in (handle.first_execution_run_id, execution):
         history = await runner.client.get_workflow_handle(handle.id, run_id=run_id).fetch_history()
-        await replays(history, [RunWorkflow])
+        await replays(history)
 
 
 async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(runner: Runner) -> None:
@@ -162,7 +161,7 @@ async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(run
     while (await latest.describe()).run_id == handle.first_execution_run_id:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     progress = await until(latest, "s1", StepStatus.NEEDS_APPROVAL)
-    await latest.execute_update(names.APPROVE, {"step": "s1", "digest": progress.steps[0].digest})
+    await latest.execute_update("toolroute.approve", {"step": "s1", "digest": progress.steps[0].digest})
     assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["done"] * 3
     assert sorted(arguments["path"] for _, arguments in runner.local.calls) == ["a.txt", "b.txt", "c.txt"]
 
@@ -173,11 +172,11 @@ async def test_a_workflow_lists_servers_and_what_they_have_is_found(serve: Serve
     empty, _ = await runner.run("Read the file a.txt")
     assert empty.warnings == empty.decision.warnings != ()
     asked = {"tenant": "org:7", "servers": ["time"]}
-    report = await runner.execute(Direct, names.SYNC_CATALOGUE, asked, 60.0)
+    report = await runner.execute(Direct, "toolroute.sync_catalogue", asked, 60.0)
     with pytest.raises(WorkflowFailureError) as failure:
-        await runner.execute(Direct, names.SYNC_CATALOGUE, {**asked, "servers": ["tiem"]}, 60.0)
+        await runner.execute(Direct, "toolroute.sync_catalogue", {**asked, "servers": ["tiem"]}, 60.0)
     request = RouteRequest(query="current time in Berlin", tenant="org:7")
-    decision = await (await runner.begin(names.ROUTE, request, result_type=Decision)).result()
+    decision = await (await runner.begin("toolroute.route", request, result_type=Decision)).result()
     assert "no server 'tiem' in mcpServers; its servers: time" in str(failure.value.cause.__cause__)
     assert [(server["server"], server["tools"], server["error"]) for server in report["servers"]] == [("time", 2, "")]
     assert decision.matches[0].tool.key == "time:get_current_time"
