@@ -24,7 +24,7 @@ from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample
 from tests.gateway import call_over_http, serving
-from tests.servers.start import HERE, text_of
+from tests.servers.start import HERE, config, entry, text_of
 
 SENDER = "support-desk@example.com"
 QUICK = {"command": sys.executable, "args": [str(HERE / "quick.py")]}
@@ -219,6 +219,27 @@ async def test_pinned_tools_are_listed_beside_search_and_called_by_their_names(t
         assert json.loads(text_of(written))["subject"] == "Hi"
         refused = await client.call_tool("desk__write_customer", {"to": "a", "subject": "b", "sender": "c"})
         assert refused.is_error
+
+
+async def test_a_pinned_tool_has_a_schema_that_models_accept(tmp_path: Path) -> None:
+    """A provider refuses a whole request because of one schema."""
+    branch = {
+        "properties": {"due date": {"type": "integer", "exclusiveMinimum": True}, "of": {"$ref": "#/$defs/Missing"}},
+        "required": ["due date"],
+    }
+    definitions = tmp_path / "definitions.json"
+    definitions.write_text(json.dumps([{"name": "odd", "inputSchema": {"type": "object", "anyOf": [branch]}}]))
+    server = entry("redefined.py", DEFINITIONS=str(definitions), COUNT_FILE=str(tmp_path / "calls"))
+    servers = {**config(web=server), "profiles": {"all": {"pinned": ["web:odd"]}}}
+    async with serving(tmp_path, servers) as served, served.client(server={"profile": "all"}) as client:
+        await called(client, "web:odd", **{"due date": 1})
+        [_, _, listed] = (await client.list_tools()).tools
+        schema = listed.input_schema
+        assert schema.keys() == {"type", "properties", "required"}
+        assert [*schema["properties"].values()] == [{"type": "integer"}, {}]
+        [required] = schema["required"]
+        assert re.fullmatch(r"due_date_\w{8}", required)
+        assert text_of(await client.call_tool(listed.name, {required: 3})) == "done"
 
 
 async def test_a_profile_has_its_own_approval_policy(tmp_path: Path) -> None:

@@ -232,9 +232,9 @@ def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
         }
         return {"name": name, "title": tool.title, **definition} if tool.title else definition
     description = tool.description or tool.title
-    schema = accepted(_as_object(tool))
     if provider == "anthropic":
-        return {"name": name, "description": description, "input_schema": with_plain_names(schema)}
+        return {"name": name, "description": description, "input_schema": offered_schema(tool)}
+    schema = accepted(_as_object(tool))
     function = {"name": name, "description": description, "parameters": schema, "strict": False}
     if provider == "openai-chat":
         return {"type": "function", "function": function}
@@ -244,6 +244,17 @@ def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
 def parameters(tool: Tool) -> dict[str, Any]:
     """Return the tool's input schema of type object, with all its parameters as properties."""
     return gathered(_as_object(tool))
+
+
+def offered_schema(tool: Tool) -> dict[str, Any]:
+    """Return the tool's input schema as each provider accepts it. `own_arguments` reads what a model makes of it."""
+    return with_plain_names(accepted(_as_object(tool)))
+
+
+def own_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a model's call with the tool's own names."""
+    names = plain_names(parameters(tool))
+    return {names.get(name, name): value for name, value in arguments.items()}
 
 
 def _as_object(tool: Tool) -> dict[str, Any]:
@@ -268,11 +279,7 @@ def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
         raise UnknownTool(
             f"the model called {read.name!r}, which was not offered; the offered tools: {', '.join(offered)}"
         )
-    names = plain_names(parameters(tool))
-    arguments = {
-        names.get(name, name): value
-        for name, value in read_arguments(tool.key, read.arguments).items()
-    }
+    arguments = own_arguments(tool, read_arguments(tool.key, read.arguments))
     return ResolvedCall(tool=tool, arguments=check_arguments(tool, arguments), call_id=read.call_id)
 
 

@@ -6,7 +6,12 @@ from typing import Any
 
 from temporalio.exceptions import FailureError
 
-from orchestrator.catalogue.export import exported_name, parameters, read_arguments
+from orchestrator.catalogue.export import (
+    exported_name,
+    offered_schema,
+    own_arguments,
+    read_arguments,
+)
 from orchestrator.errors import ToolrouteError
 from orchestrator.records.call import Approve
 from orchestrator.records.decision import Decision
@@ -30,7 +35,7 @@ class CatalogueTool:
 
     @property
     def schema(self) -> dict[str, Any]:
-        return parameters(self.tool)
+        return offered_schema(self.tool)
 
     def waits(self, approve: Approve) -> bool:
         """Return True if the framework asks a person before it calls the tool."""
@@ -41,7 +46,7 @@ class CatalogueTool:
         an error.
         """
         try:
-            given = read_arguments(self.tool.key, arguments)
+            given = own_arguments(self.tool, read_arguments(self.tool.key, arguments))
             return (await self.router.call(self.decision, self.tool.key, given)).text
         except (FailureError, ToolrouteError) as error:
             if was_cancelled(error):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from orchestrator.catalogue.export import exported_name, parameters, resolve
+from orchestrator.catalogue.export import exported_name, offered_schema, resolve
 from orchestrator.common.fields import named
 from orchestrator.errors import ToolrouteError
 from orchestrator.integrations.toolbox import OnDecision, missing, told
@@ -103,7 +103,8 @@ class RoutedSession:
     async def list_tools(self, **_: Any) -> ListToolsResult:
         """Return the tools, with names that models accept."""
         listed = [
-            (exported_name(tool), tool.description, parameters(tool)) for tool in self.delta.offered
+            (exported_name(tool), tool.description, offered_schema(tool))
+            for tool in self.delta.offered
         ]
         return ListToolsResult(
             tools=[

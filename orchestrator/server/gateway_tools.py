@@ -8,7 +8,7 @@ from mcp.types import Tool as McpTool
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from orchestrator.catalogue.export import parameters, read_arguments
+from orchestrator.catalogue.export import offered_schema, read_arguments
 from orchestrator.common.json_input import first_problem
 from orchestrator.errors import InvalidArguments
 from orchestrator.records.request import MAX_LIMIT, RouteHint
@@ -106,7 +106,7 @@ def pinned_tool(name: str, tool: Tool, meta: dict[str, Any] | None) -> McpTool:
         name=name,
         title=tool.title or None,
         description=tool.description,
-        input_schema=parameters(tool),
+        input_schema=offered_schema(tool),
         annotations=ToolAnnotations(**hints) if hints else None,
         _meta=definition_for_model(meta),
     )

@@ -19,6 +19,7 @@ from mcp.types import (
 )
 from mcp.types import Tool as McpTool
 
+from orchestrator.catalogue.export import own_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.errors import (
     Busy,
@@ -214,7 +215,9 @@ class ToolHandlers:
         arguments = params.arguments or {}
         pinned = (await self._gateway.pinned(who.tenant)).get(name)
         if pinned is not None:
-            name = current().shown_key(pinned.key)
+            profile = current()
+            name = profile.shown_key(pinned.key)
+            arguments = own_arguments(profile.shown(pinned), arguments)
         if name == "call_tool":  # Models also write a tool's key in its place.
             wanted = parsed(CallArguments, arguments)
             name = wanted.tool
