@@ -213,7 +213,7 @@ async def test_without_a_model_the_plan_is_the_planners() -> None:
     made = await plan_without_model(decision("Read the file a.txt"))
     assert made.model == "none"
     [warning] = made.warnings
-    assert "time:get_current_time does not use a.txt of the task" in warning
+    assert "time:get_current_time does not use these words of the task: file, a.txt" in warning
 
 
 @pytest.mark.parametrize("fault", [Fault(500), Fault(401), Fault(429), "prose", chosen("tool", tool="nope")])

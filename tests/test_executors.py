@@ -56,6 +56,23 @@ async def test_a_plain_function_runs_in_a_thread_and_its_records_and_times_becom
     assert result.structured == [{"staff": [employee], "size": "1.5", "kinds": ["one"]}, False]
 
 
+async def test_a_function_that_returns_a_coroutine_is_awaited() -> None:
+    async def answer(path: str) -> str:
+        await asyncio.sleep(0)
+        return f"content of {path}"
+
+    executors = Executors({"files:read_file": lambda path: answer(path)})
+    assert (await executors.execute(call(READ, path="a.txt"))).text == "content of a.txt"
+
+
+async def test_a_function_that_exits_fails_its_call_alone() -> None:
+    def leave(path: str) -> str:
+        raise SystemExit(3)
+
+    with pytest.raises(ToolFailed, match=r"files:read_file: the function called sys.exit\(3\)"):
+        await Executors({"files:read_file": leave}).execute(call(READ, path="a.txt"))
+
+
 class Gate(Executor):
     """A tool in each possible shape. It answers when the gate opens."""
 

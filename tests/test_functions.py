@@ -131,6 +131,14 @@ async def test_a_call_gets_arguments_of_the_types_that_the_signature_names() -> 
     assert await run(Calendar("Ana").add, title="Stand-up") == "Ana: Stand-up, 30"
 
 
+async def test_a_function_that_returns_a_coroutine_is_awaited() -> None:
+    def later(city: str) -> Any:
+        """The weather in a city."""
+        return asyncio.sleep(0, f"{city}: grey")
+
+    assert await run(later, city="Oslo") == "Oslo: grey"
+
+
 async def test_what_the_function_does_not_take_is_refused_before_it_is_called() -> None:
     with pytest.raises(InvalidArguments, match="'ot' was unexpected"):
         await run(send_email, ot="a@b.org")

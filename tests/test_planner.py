@@ -169,10 +169,24 @@ async def test_parts_left_out_of_a_long_task_are_warned_of(router: Router) -> No
     )
 
 
-async def test_a_value_that_no_argument_takes_is_named() -> None:
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("list the receivables that are older than 60 days", "older, 60, days"),
+        ("list the receivables that are older than sixty days", "older, sixty, days"),
+        ("list the open receivables", "open"),
+        ("list half of the receivables, if Ana asks", "half, Ana, asks"),
+        ("list the receivables without the cancelled items", "without, cancelled, items"),
+        ("list the receivables in the currency EUR", "EUR"),
+        ("list the aged receivables", ""),
+        ('list the receivables with the currency "EUR"', ""),
+    ],
+)
+async def test_words_that_no_argument_takes_are_named(task: str, words: str) -> None:
     aged = Tool(server="books", name="aged_receivables", input_schema=schema(currency={"type": "string"}))
-    (warning,) = (await planned(decision("list the receivables that are older than 60 days", [aged]))).warnings
-    assert warning.startswith("step s1: the call of books:aged_receivables does not use 60 of the task")
+    warnings = [warning.partition("; ")[0] for warning in (await planned(decision(task, [aged]))).warnings]
+    named = f"step s1: the call of books:aged_receivables does not use these words of the task: {words}"
+    assert warnings == ([named] if words else [])
     assert (await planned(decision("list the receivables", [aged]))).warnings == ()
 
 

@@ -349,7 +349,7 @@ print(decision.resolve({"name": "stripe__refund_charge", "arguments": {"charge":
     wrong: list[tuple[Any, str]] = [
         (decision.to_json(definitions=False), r"it has no definitions: write it with to_json\(definitions=True\)"),
         ("[]", "it is a list, not an object"),
-        ([], "it is a list, not an object"),
+        ([], r"data=\[\]: give a mapping or a text"),
         ({}, "it has no `matches`"),
     ]
     for given, problem in wrong:

@@ -75,6 +75,11 @@ def test_the_environment_may_have_settings_for_other_programs(monkeypatch: pytes
     assert OrchestratorPlugin(catalogue=sample(), options=Options.from_env())
 
 
+def test_models_need_a_stage_that_asks_them() -> None:
+    with pytest.raises(InvalidConfig, match="models has no effect: no stage of routing asks a model"):
+        Router(sample(), models=lambda: None)
+
+
 @pytest.mark.parametrize("store", [None, STORE])
 def test_entries_need_a_store_that_the_router_opens(store: Store | None) -> None:
     with pytest.raises(InvalidConfig, match="entries has no effect: only a store that the Router opens"):

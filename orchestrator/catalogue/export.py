@@ -100,7 +100,8 @@ class ResolvedCall:
         arguments = {**self.arguments, **context}
         if inspect.iscoroutinefunction(function):
             return await function(**arguments)
-        return await asyncio.to_thread(function, **arguments)
+        returned = await asyncio.to_thread(function, **arguments)
+        return await returned if inspect.isawaitable(returned) else returned
 
     def _function(self) -> Callable[..., Any]:
         function = self.tool.function

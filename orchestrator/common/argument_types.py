@@ -2,8 +2,8 @@
 
     def route(self, request: RouteRequest | str, *, limit: int | None = None): ...
 
-`route(5)` then raises InvalidInput("request=5: give a RouteRequest or a text"). Only the outermost type is checked: the
-items of a list are the business of the code that reads them.
+`route(5)` then raises InvalidInput("request=5: give a RouteRequest or a text"). Only the outermost type is checked, and
+the texts of a list or of a mapping's names. Other items are the business of the code that reads them.
 """
 
 import inspect
@@ -36,6 +36,12 @@ class ArgumentTypes:
         parameters = inspect.signature(function).parameters.values()
         self._by_position = [own.name for own in parameters if own.kind not in _BY_NAME]
         self._allowed = {parameter.name: _allowed_by(parameter) for parameter in parameters}
+        self._of_texts = {own.name for own in parameters if _has_texts(own.annotation)}
+        self._choices = {
+            own.name: get_args(own.annotation)
+            for own in parameters
+            if get_origin(own.annotation) is Literal
+        }
 
     def check(self, positional: Iterable[Any], by_name: Mapping[str, Any]) -> None:
         """Raise InvalidInput for the first argument with a type that its parameter does not allow."""
@@ -45,6 +51,11 @@ class ArgumentTypes:
             allowed = self._allowed.get(name, frozenset())
             if allowed and not any(_fits(value, kind) for kind in allowed):
                 raise InvalidInput(f"{name}={value!r:.80}: give {_in_words(allowed)}")
+            if name in self._of_texts:
+                _require_texts(name, value)
+            if value not in self._choices.get(name, (value,)):
+                choices = ", ".join(map(str, self._choices[name]))
+                raise InvalidInput(f"{name}={value!r:.80}: give one of {choices}")
 
 
 def _allowed_by(parameter: inspect.Parameter) -> frozenset[Any]:
@@ -56,6 +67,24 @@ def _allowed_by(parameter: inspect.Parameter) -> frozenset[Any]:
         return frozenset()
     kinds = frozenset(_kinds(annotation))
     return frozenset() if Any in kinds else kinds
+
+
+def _has_texts(annotation: Any) -> bool:
+    """Return True for a list of texts, a mapping from texts, or a union with one of them."""
+    origin = get_origin(annotation)
+    if origin in (Union, UnionType):
+        return any(map(_has_texts, get_args(annotation)))
+    is_list_or_mapping = isinstance(origin, type) and issubclass(origin, Iterable)
+    return is_list_or_mapping and get_args(annotation)[0] is str
+
+
+def _require_texts(name: str, value: Any) -> None:
+    """Raise InvalidInput for the first item that is no text. An iterator is not read, because it can be read once."""
+    if isinstance(value, str | bytes) or not isinstance(value, Collection):
+        return
+    for item in value:
+        if not isinstance(item, str):
+            raise InvalidInput(f"{name} has {item!r:.80}: give texts")
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

@@ -146,6 +146,10 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+MOST_LISTED = 10
+"""The maximum number of names in an error."""
+
+
 def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise InvalidConfig for the first name that is not known.
 
@@ -156,7 +160,15 @@ def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None
     """
     for name in given:
         if name not in known:
-            raise InvalidConfig(f"{what}: unknown name {name!r}{meant(name, known)}")
+            remedy = meant(name, known) or f"; the known names: {shortened(known) or 'none'}"
+            raise InvalidConfig(f"{what}: unknown name {name!r}{remedy}")
+
+
+def shortened(names: Collection[str]) -> str:
+    """Return a list of names for an error, and the number of those that are left out."""
+    first = list(names)[:MOST_LISTED]
+    rest = len(names) - len(first)
+    return ", ".join(first) + (f" and {rest:,} more" if rest else "")
 
 
 @cache

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.errors import InvalidInput
 from orchestrator.index.text import STOP_WORDS, split_words, stem, stemmed
 from orchestrator.records.tool import Kind, Tool
 
@@ -29,6 +30,9 @@ class Capability:
         tool: The name of the tool, or its key (`server:name`).
         phrases: The phrases. Small gaps and other forms of their words are allowed.
 
+    Raises:
+        InvalidInput: A field has a wrong type.
+
     Examples:
         >>> from orchestrator import Capability, Router
         >>> archive = Capability(tool="workspace_rag_query", phrases=("ask the archive",))
@@ -40,6 +44,13 @@ class Capability:
 
     tool: str
     phrases: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tool, str):
+            raise InvalidInput(f"tool={self.tool!r:.80}: give the name or the key of a tool")
+        # Each letter of a text would be a phrase.
+        if isinstance(self.phrases, str) or not all(isinstance(own, str) for own in self.phrases):
+            raise InvalidInput(f"phrases={self.phrases!r:.80}: give a tuple of texts")
 
 
 def _capability(tool: str, phrases: str) -> Capability:

@@ -87,7 +87,7 @@ class Models:
         tries: The number of tries for a request whose failure may pass.
 
     Raises:
-        InvalidConfig: The options name no model.
+        InvalidConfig: The options name no model, or `tries` is below 1.
 
     Examples:
         >>> from orchestrator import Models, Options
@@ -97,6 +97,8 @@ class Models:
 
     @named
     def __init__(self, options: Options, *, api_key: str | None = None, tries: int = 3) -> None:
+        if tries < 1:
+            raise InvalidConfig(f"tries={tries}: give 1 or more")
         self.route_model = options.model_route or options.model or options.model_plan
         self.plan_model = options.model_plan or options.model or options.model_route
         if not self.route_model:

@@ -19,7 +19,8 @@ from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.schema import gathered
 from orchestrator.catalogue.schema_checks import UnusableSchema, faults
 from orchestrator.catalogue.schema_keywords import usable
-from orchestrator.index.text import spaced, stemmed
+from orchestrator.index.intent import action_stems
+from orchestrator.index.text import spaced, stemmed, terms
 from orchestrator.pipeline.clauses import MAX_CUT, QUOTE
 from orchestrator.records.tool import Tool
 
@@ -72,6 +73,8 @@ _MOST = 50
 """The maximum number of pieces of one form. A text with more is a table, and no piece in it is clearly meant."""
 _BETWEEN = frozenset(": = # is to number id named called titled".split())
 """Words that may be between a parameter's name and its value. Before a number, "of" is also allowed."""
+_BETWEEN_CLAUSES = frozenset(". , ; : and then or".split())
+"""Behind these, a word may begin an action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,9 +257,9 @@ class _Search:
 def unread(
     text: str, tool: Tool, arguments: Mapping[str, Any], given: Collection[str] = ()
 ) -> list[str]:
-    """Return the values in a text that no argument has: numbers, quotations, dates, paths and the like.
+    """Return the values and the words of a text that no argument has, such as "60", "half" and "cancelled".
 
-    Values that the tool's own name or description has are not about a call.
+    Words that the tool's own definition has, and words that begin an action, are not about a single call.
 
     Args:
         text: The text.
@@ -268,13 +271,41 @@ def unread(
     replaced = [Parameter.of(name, properties[name]) for name in given if name in properties]
     used = json.dumps(arguments, ensure_ascii=False, default=str)
     about_tool = f"{tool.key} {tool.title} {tool.description}".lower()
-    values = dict[str, None]()
-    for piece in _pieces(text[:MAX_CUT]):
+    text = text[:MAX_CUT]
+    rest = text
+    unused: dict[int, str] = {}
+    for piece in _pieces(text):
+        rest = rest[: piece.start] + " " * (piece.end - piece.start) + rest[piece.end :]
         if piece.value in used or piece.value.lower() in about_tool:
             continue
         if not any(parameter.takes(piece) for parameter in replaced):
-            values[piece.value] = None
-    return list(values)
+            unused[piece.start] = piece.value
+    # An argument of the caller may stand for words that are no value.
+    if not given:
+        unused |= _unread_words(rest, tool, used)
+    in_order = (unused[start] for start in sorted(unused))
+    return list(dict.fromkeys(in_order))
+
+
+def _unread_words(text: str, tool: Tool, used: str) -> dict[int, str]:
+    """Return the words, by their position, that neither the tool's definition nor its arguments have."""
+    words_of_tool = [
+        *(tool.key, tool.title, tool.description, *tool.keywords),
+        *parameters(tool)["properties"],
+    ]
+    read = {*terms(" ".join(words_of_tool)), *terms(used)}
+    unused = {}
+    begins_clause = True
+    for match in re.finditer(r"[^\W\d_][\w'’-]*|[.,;:]", text):
+        word = match.group().lower()
+        if word in _BETWEEN_CLAUSES:
+            begins_clause = True
+        elif terms(word):
+            is_action = begins_clause and action_stems().issuperset(terms(word))
+            begins_clause = False
+            if not is_action and not read.issuperset(terms(word)):
+                unused[match.start()] = match.group()
+    return unused
 
 
 def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:

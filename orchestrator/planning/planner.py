@@ -7,6 +7,7 @@ from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.catalogue.schema import hoisted
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.common.digests import digest_of
+from orchestrator.common.json_input import shortened
 from orchestrator.errors import InvalidArguments
 from orchestrator.index.intent import action_of, begins_action, known_actions, reads_only
 from orchestrator.pipeline.clauses import (
@@ -362,19 +363,28 @@ def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def _unread(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return a warning about each step whose task has values, such as "60 days", that its arguments do not have."""
+    """Return a warning about each step whose task has words, such as "60 days", that its call does not use."""
     warnings = []
     for step in steps:
         tool = request.decision.tool(step.tool)
         if tool is None:
             continue
         given = given_for(step.id, tool, request.arguments)
-        if values := unread(step.task, tool, step.arguments, given):
+        text = _text_of(step, request.decision, is_only_step=len(steps) == 1)
+        if values := unread(text, tool, step.arguments, given):
             warnings.append(
-                f"step {step.id}: the call of {tool.key} does not use {', '.join(values)} of the task: give it as an "
-                f"argument ({step.id}.NAME=...), or set TOOLROUTE_MODEL"
+                f"step {step.id}: the call of {tool.key} does not use these words of the task: {shortened(values)}; "
+                f"give them as an argument ({step.id}.NAME=...), or set TOOLROUTE_MODEL"
             )
     return tuple(warnings)
+
+
+def _text_of(step: Step, decision: Decision, *, is_only_step: bool) -> str:
+    """Return the text of a step without the names of servers. The task of a single step lacks what it leaves out."""
+    text = decision.query if is_only_step else step.task
+    for server in decision.named_servers:
+        text = text.replace(server.said, " ")
+    return text
 
 
 def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:

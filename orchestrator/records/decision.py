@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.common.fields import named
 from orchestrator.common.json_input import read_json, reading
 from orchestrator.errors import InvalidInput
 from orchestrator.records.about import About
@@ -110,6 +111,7 @@ class Decision:
         """Return the matched tool with this key (`server:name`), or None."""
         return next((match.tool for match in self.matches if match.tool.key == key), None)
 
+    @named
     def tools(self, provider: "Provider" = "openai") -> list[Any]:
         """Return the matches as tool definitions for a model, in the order of `offered`.
 
@@ -123,6 +125,7 @@ class Decision:
 
         return export(_in_order(self), provider)
 
+    @named
     def delta(self, previous: "Decision | Delta | None" = None) -> Delta:
         """Return the tools that this Decision adds to the tools that the model already has.
 
@@ -131,11 +134,15 @@ class Decision:
         Args:
             previous: The Decision or the Delta of the turn before. Default: the model has no tools yet.
         """
+        if not isinstance(previous, Decision | Delta | None):
+            remedy = "give the Decision or the Delta of the turn before"
+            raise InvalidInput(f"previous={previous!r:.80}: {remedy}")
         if isinstance(previous, Decision):
             previous = Delta(new=_in_order(previous))
         seen = previous.offered if previous else ()
         return Delta.between(seen, _in_order(self), adds=bool(self.recommended))
 
+    @named
     def turn(self, *used: str, role: str = "user") -> Turn:
         """Return this Decision's task as a turn for the conversation of the next request.
 
@@ -159,6 +166,7 @@ class Decision:
 
         return resolve([match.tool for match in self.matches], call)
 
+    @named
     def to_json(self, *, definitions: bool = True) -> dict[str, Any]:
         """Return the Decision as JSON, in the form of `toolroute route -o json`.
 
@@ -184,6 +192,7 @@ class Decision:
         }
 
     @classmethod
+    @named
     def from_json(cls, data: Mapping[str, Any] | str) -> "Decision":
         """Return the Decision that `to_json` wrote, also in another process.
 

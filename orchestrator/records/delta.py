@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.common.fields import named
 from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:  # At run time, records import no package of a higher layer.
@@ -40,6 +41,7 @@ class Delta:
         )
 
     @classmethod
+    @named
     def between(cls, seen: Iterable[Tool], matched: Iterable[Tool], adds: bool = True) -> "Delta":
         """Compare matched tools with the tools that the model already has.
 

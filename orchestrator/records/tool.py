@@ -72,6 +72,9 @@ class Annotations:
         idempotent: A second call with the same arguments changes nothing.
         open_world: The tool reaches beyond its server, for example the web.
 
+    Raises:
+        InvalidCatalogue: A hint is not True, False or None.
+
     Examples:
         >>> from orchestrator import Annotations, Tool
         >>> Tool(server="time", name="get_current_time", annotations=Annotations(read_only=True)).replayable
@@ -82,6 +85,13 @@ class Annotations:
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
+
+    def __post_init__(self) -> None:
+        # A text such as "false" would be true, and the tool would need no approval.
+        for name in ("read_only", "destructive", "idempotent", "open_world"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, bool):
+                raise InvalidCatalogue(f"{name}={value!r:.80}: give True, False or None")
 
 
 class _Local:
@@ -130,7 +140,7 @@ class Tool(_Local):
     labels: Annotated[dict[str, str], Give("a dict of texts")] = field(default_factory=dict)
     annotations: Annotated[Annotations, Give("Annotations")] = Annotations()
     hash: str = ""
-    relations: tuple[Relation, ...] = ()
+    relations: Annotated[tuple[Relation, ...], Give("a tuple of Relation records")] = ()
     title: Text = ""
 
     def __post_init__(self) -> None:

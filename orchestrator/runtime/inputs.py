@@ -8,6 +8,7 @@ from typing import Any
 from orchestrator.common.endpoints import address
 from orchestrator.common.tenant import LOCAL
 from orchestrator.errors import InvalidConfig, InvalidInput
+from orchestrator.index.always import Capability
 from orchestrator.index.calibration import Calibration, Fit
 from orchestrator.index.embed import OpenAIEmbedder
 from orchestrator.options import Options, stores_of
@@ -102,6 +103,13 @@ def check_stores(stores: Sequence[object]) -> None:
             raise InvalidInput(
                 f"stores has a {type(store).__name__}: give a list of folders, URLs, Stores or Sources"
             )
+
+
+def check_capabilities(capabilities: Sequence[object]) -> None:
+    """Raise InvalidInput for the first item that is no Capability."""
+    for capability in capabilities:
+        if not isinstance(capability, Capability):
+            raise InvalidInput(f"capabilities has {capability!r:.80}: give Capability records")
 
 
 def check_embedder(embedder: object) -> None:

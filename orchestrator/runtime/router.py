@@ -37,6 +37,7 @@ from orchestrator.runtime.engine import RouteEngine
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.inputs import (
+    check_capabilities,
     check_embedder,
     check_stores,
     fit_from,
@@ -106,6 +107,7 @@ class Router:
         models: Callable[[], Any] | None = None,
     ) -> None:
         check_stores(stores)
+        check_capabilities(capabilities)
         if embedder is not None:
             check_embedder(embedder)
         options = options or Options()
@@ -180,6 +182,7 @@ class Router:
         if self.store is not None:
             self.store.see(entries)
 
+    @named
     def with_catalogue(self, catalogue: Catalogue) -> "Router":
         """Return a Router for only this catalogue, with the same settings, embedder and past tasks.
 
@@ -252,6 +255,7 @@ class Router:
         for store in self._owned_stores:
             await asyncio.to_thread(store.close)
 
+    @named
     async def servers(self, tenant: str) -> AbstractSet[str]:
         """Return the servers of the tenant's current tools. The name "" is for tools without a server."""
         return await self.engine.servers_of(tenant)

@@ -42,6 +42,11 @@ def require_effect(
             "entries has no effect: only a store that the Router opens has tools of a configuration; "
             "give its folder or URL, or give the entries to your Store"
         )
+    if "models" in given and "model" not in (options.understand, options.decide):
+        raise InvalidConfig(
+            "models has no effect: no stage of routing asks a model; give Options(decide='model') or "
+            "Options(understand='model'), or leave it out"
+        )
     settings = set_in_code(options)
     for name, why in _unused(options, settings, given, sources, pipeline):
         if name in settings:

@@ -43,7 +43,7 @@ class Source:
 
     Raises:
         UnknownTenant: The tenant is malformed.
-        InvalidInput: The deadline is negative.
+        InvalidInput: The store has a wrong type, or the deadline is negative.
 
     Examples:
         >>> from orchestrator import Source
@@ -57,9 +57,11 @@ class Source:
     deadline_s: float = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.store, Store | str | Path):
+            raise InvalidInput(f"store={self.store!r:.80}: give a folder, a URL or a Store")
         if self.tenant:
             check_tenant(self.tenant, shared=True)
-        if not self.deadline_s >= 0:
+        if not isinstance(self.deadline_s, int | float) or not self.deadline_s >= 0:
             raise InvalidInput(f"deadline_s={self.deadline_s!r}: give seconds, 0 or more")
 
     @property

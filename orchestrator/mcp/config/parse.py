@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from orchestrator.common.digests import OF_SERVER, digest
+from orchestrator.common.fields import named
 from orchestrator.common.json_input import (
     first_problem,
     read_json,
@@ -326,9 +327,14 @@ class McpConfig:
         """Return the configuration itself, or that of decoded JSON or a file's path."""
         if isinstance(config, McpConfig):
             return config
+        if not isinstance(config, Mapping | str | Path):
+            raise InvalidConfig(
+                f"config={config!r:.80}: give a McpConfig, a mapping or a file's path"
+            )
         return cls.parse(config) if isinstance(config, Mapping) else cls.read(config)
 
     @classmethod
+    @named
     def read(cls, path: str | Path, profile: str = "") -> Self:
         """Read a file. Comments and trailing commas are allowed.
 
@@ -346,6 +352,7 @@ class McpConfig:
         return cls.parse(value, str(path), profile)
 
     @classmethod
+    @named
     def parse(cls, value: Any, source: str = "mcpServers", profile: str = "") -> Self:
         """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`.
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from pydantic_core import from_json
 
@@ -219,7 +219,7 @@ class HttpExecutor(Executor):
         timeout_s: Seconds for one request.
 
     Raises:
-        InvalidConfig: The URL or a header is malformed.
+        InvalidConfig: The URL or a header is malformed, or the timeout is not above 0.
 
     Examples:
         >>> from orchestrator import HttpExecutor, OrchestratorPlugin
@@ -231,14 +231,18 @@ class HttpExecutor(Executor):
     def __init__(
         self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0
     ) -> None:
-        if not url.startswith(("http://", "https://")):
+        if not url.startswith(("http://", "https://")) or not urlsplit(url).netloc:
             raise InvalidConfig(
                 f"url={url!r}: give an address that starts with http:// or https://"
             )
+        if not timeout_s > 0:
+            raise InvalidConfig(f"timeout_s={timeout_s!r}: give seconds above 0")
         self.url = url
         self.timeout_s = timeout_s
         self._headers = dict(headers or {})
         for name, value in self._headers.items():
+            if not isinstance(value, str):
+                raise InvalidConfig(f"headers[{name!r}] is a {type(value).__name__}: give a text")
             if not (name + value).isascii() or not value.isprintable() or value != value.strip():
                 raise InvalidConfig(
                     f"headers[{name!r}]: give ASCII text without line breaks, and without blanks at its ends"
@@ -331,6 +335,14 @@ class _FunctionExecutor(Executor):
         self._turns = turns
 
     async def execute(self, call: ToolCall) -> ToolResult:
+        try:
+            return await self._called(call)
+        except SystemExit as error:  # Otherwise it would end the worker's task without an answer.
+            raise ToolFailed(
+                f"{call.tool.key}: the function called sys.exit({error.code!r})"
+            ) from error
+
+    async def _called(self, call: ToolCall) -> ToolResult:
         run = self._bound(call)
         called = getattr(type(self._function), "__call__", None)  # noqa: B004  (of an object called like a function)
         if inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called):
@@ -346,11 +358,20 @@ class _FunctionExecutor(Executor):
         )
 
     async def _in_thread(self, call: ToolCall, run: Callable[[], Any]) -> ToolResult:
-        """Return the function's answer. The thread reads it too, because a generator computes while it is read."""
+        """Return the function's answer. The thread reads it too, because a generator computes while it is read.
+
+        A function that returns a coroutine, such as a wrapper of an async function, is async as well.
+        """
+
+        def answer() -> ToolResult | Awaitable[Any]:
+            returned = run()
+            return returned if inspect.isawaitable(returned) else as_result(returned)
+
         give_back = self._turns.take(call.tenant)
-        work = self._threads.begin(lambda: as_result(run()))
+        work = self._threads.begin(answer)
         work.add_done_callback(lambda _: give_back())
-        return await asyncio.wrap_future(work)
+        returned = await asyncio.wrap_future(work)
+        return returned if isinstance(returned, ToolResult) else as_result(await returned)
 
 
 async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:

@@ -139,6 +139,7 @@ class OrchestratorPlugin(SimplePlugin):
         }
         arguments["free_slots"] = free_slots is not None
         _check_together({name for name, value in arguments.items() if value}, register=register)
+        _check_parts(stores, embedder, models)
         if isinstance(nexus, str):
             raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
         if (
@@ -174,7 +175,7 @@ class OrchestratorPlugin(SimplePlugin):
                 options=settings.of_router,
                 servers=only_servers,
                 entries=entries,
-                models=self.resources.models,
+                models=self.resources.models if settings.asks_model_in_routes else None,
             )
 
         self.resources = Resources(
@@ -302,6 +303,11 @@ class _Settings:
                 "Options(embedder=...) has no effect beside embedder: leave one of them out"
             )
 
+    @property
+    def asks_model_in_routes(self) -> bool:
+        """Whether a stage of routing asks a language model."""
+        return "model" in (self.options.understand, self.options.decide)
+
     def models(self) -> "Models | None":
         """Return the models that the options name."""
         from orchestrator.llm.client import models_for
@@ -327,6 +333,18 @@ def _check_together(given: Collection[str], *, register: bool) -> None:
         raise InvalidConfig("both store and stores were given: give only one of them")
     if "warm" in given and "mcp_servers" not in given:
         raise InvalidConfig("warm has no effect: give mcp_servers, which it connects")
+
+
+def _check_parts(stores: Sequence[object], embedder: object, models: object) -> None:
+    """Raise InvalidInput for a part of a wrong type. Otherwise the first activity would find it."""
+    if stores or embedder is not None:
+        from orchestrator.runtime.inputs import check_embedder, check_stores
+
+        check_stores(stores)
+        if embedder is not None:
+            check_embedder(embedder)
+    if models is not None and not callable(models):
+        raise InvalidInput(f"models={models!r:.80}: give a function that returns Models")
 
 
 def _catalogue_of(path: str | Path) -> "Catalogue":
@@ -369,7 +387,7 @@ def _executors_for(
         InvalidConfig: There is no store, and the catalogue has no tool with the name of an executor.
     """
     if not has_store:
-        servers = [f"{server}:*" for server in catalogue.places]
+        servers = [f"{server}:*" for server in catalogue.places if server]
         check_known("executors", given, [*catalogue.positions, *servers, *Kind])
     functions = {tool.key: tool.function for tool in catalogue if tool.function}
     for key, function in functions.items():
