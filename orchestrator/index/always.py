@@ -48,9 +48,12 @@ class Capability:
     def __post_init__(self) -> None:
         if not isinstance(self.tool, str):
             raise InvalidInput(f"tool={self.tool!r:.80}: give the name or the key of a tool")
+        phrases: object = self.phrases
         # Each letter of a text would be a phrase.
-        if isinstance(self.phrases, str) or not all(isinstance(own, str) for own in self.phrases):
-            raise InvalidInput(f"phrases={self.phrases!r:.80}: give a tuple of texts")
+        if not isinstance(phrases, list | tuple) or not all(
+            isinstance(own, str) for own in phrases
+        ):
+            raise InvalidInput(f"phrases={phrases!r:.80}: give a tuple of texts")
 
 
 def _capability(tool: str, phrases: str) -> Capability:

@@ -134,13 +134,7 @@ class Decision:
         Args:
             previous: The Decision or the Delta of the turn before. Default: the model has no tools yet.
         """
-        if not isinstance(previous, Decision | Delta | None):
-            remedy = "give the Decision or the Delta of the turn before"
-            raise InvalidInput(f"previous={previous!r:.80}: {remedy}")
-        if isinstance(previous, Decision):
-            previous = Delta(new=_in_order(previous))
-        seen = previous.offered if previous else ()
-        return Delta.between(seen, _in_order(self), adds=bool(self.recommended))
+        return Delta.between(_offered_by(previous), _in_order(self), adds=bool(self.recommended))
 
     @named
     def turn(self, *used: str, role: str = "user") -> Turn:
@@ -217,6 +211,18 @@ class Decision:
                 raise InvalidInput("it has no definitions: write it with to_json(definitions=True)")
             matches = [{**match, "tool": match["definition"]} for match in read["matches"]]
             return TypeAdapter(cls).validate_python({**read, "matches": matches})
+
+
+def _offered_by(previous: object) -> tuple[Tool, ...]:
+    """Return the tools that the model has since the turn before."""
+    if isinstance(previous, Decision):
+        return _in_order(previous)
+    if isinstance(previous, Delta):
+        return previous.offered
+    if previous is None:
+        return ()
+    remedy = "give the Decision or the Delta of the turn before"
+    raise InvalidInput(f"previous={previous!r:.80}: {remedy}")
 
 
 def _in_order(decision: Decision) -> tuple[Tool, ...]:
