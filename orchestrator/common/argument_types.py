@@ -8,9 +8,19 @@ the texts of a list or of a mapping's names. Other items are the business of the
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from orchestrator.errors import InvalidInput
 
@@ -36,6 +46,9 @@ class ArgumentTypes:
         parameters = inspect.signature(function).parameters.values()
         self._by_position = [own.name for own in parameters if own.kind not in _BY_NAME]
         self._allowed = {parameter.name: _allowed_by(parameter) for parameter in parameters}
+        for own in parameters:
+            if get_origin(own.annotation) is Unpack:
+                self._allowed |= _allowed_by_fields(get_args(own.annotation)[0])
         self._of_texts = {own.name for own in parameters if _has_texts(own.annotation)}
         self._choices = {
             own.name: get_args(own.annotation)
@@ -58,11 +71,21 @@ class ArgumentTypes:
                 raise InvalidInput(f"{name}={value!r:.80}: give one of {choices}")
 
 
+@cache
+def _allowed_by_fields(typed_dict: type) -> dict[str, frozenset[Any]]:
+    """Return the allowed types of each field of a TypedDict."""
+    hints = get_type_hints(typed_dict)
+    return {name: _allowed_by_annotation(hint) for name, hint in hints.items()}
+
+
 def _allowed_by(parameter: inspect.Parameter) -> frozenset[Any]:
     """Return the allowed types. Empty: all."""
-    annotation = parameter.annotation
-    if parameter.kind in _MANY or annotation is parameter.empty:
+    if parameter.kind in _MANY or parameter.annotation is parameter.empty:
         return frozenset()
+    return _allowed_by_annotation(parameter.annotation)
+
+
+def _allowed_by_annotation(annotation: Any) -> frozenset[Any]:
     if isinstance(annotation, str):  # It names a class that is not imported at run time.
         return frozenset()
     kinds = frozenset(_kinds(annotation))

@@ -1,9 +1,11 @@
 """The records of planning: a task cut into steps, each bound to a tool of the Decision."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from orchestrator.common.fields import Probability, check, settings
+from annotated_types import Gt
+
+from orchestrator.common.fields import Give, Probability, check, settings
 from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Turn
@@ -79,7 +81,7 @@ class PlanRequest:
     min_confidence: Probability = MIN_CONFIDENCE
     conversation: tuple[Turn, ...] = ()
     without_model: str = ""
-    max_tokens: int | None = None
+    max_tokens: Annotated[int | None, Gt(0), Give("a number of tokens above 0, or none")] = None
 
     def validate(self) -> None:
         """Check the settings.

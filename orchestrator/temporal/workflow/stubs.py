@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from temporalio import workflow
 
-from orchestrator.common.fields import check_settings, named, settings
+from orchestrator.common.fields import named, settings
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
@@ -56,6 +56,11 @@ def call_config(request: RunRequest, given: Config | None = None) -> Config:
     }
 
 
+@named
+def require_options(**options: Unpack[Config]) -> None:
+    """Raise an error for an activity option with a wrong name or type."""
+
+
 @settings
 @dataclass(eq=False, repr=False)
 class ActivityStubs:
@@ -69,12 +74,14 @@ class ActivityStubs:
     call_options: Config | None = None
 
     def __post_init__(self) -> None:
-        # Temporal refuses a wrong name with a TypeError, and the workflow would then hang.
+        if not isinstance(self.tenant, str):
+            raise InvalidInput(f"tenant={self.tenant!r:.80}: give a text")
+        # Temporal refuses a wrong name or type with a TypeError, and the workflow would then hang.
         for name in ("route_options", "semantic_options", "plan_options", "call_options"):
             options = getattr(self, name) or {}
             if not isinstance(options, Mapping):
                 raise InvalidInput(f"{name}={options!r:.80}: give a mapping of activity options")
-            check_settings(options, Config.__annotations__)
+            require_options(**options)
         plan_options = self.plan_options or Config()
         self._route: Config = {**DEFAULT, **(self.route_options or {})}
         self._semantic = self.semantic_options or Config()
@@ -234,8 +241,7 @@ class ActivityStubs:
             ok: Whether the task succeeded.
             actor: The person who asked.
             name: An id for this task. A task that is recorded again under its id counts once. Default: the workflow's
-                id with a
-                number, so attempts and resets count once.
+                id with a number, so attempts and resets count once.
             source: The part of the program that records.
             chosen: Whether a person or a model chose the tools, not routing alone.
             options: Activity options.

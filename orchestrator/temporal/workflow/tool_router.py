@@ -108,6 +108,7 @@ class ToolRouter(ActivityStubs):
         run = self._runs.get(asyncio.get_running_loop())
         return run.progress() if run else None
 
+    @named
     def approve(self, step: str, allowed: bool = True, *, digest: str = "") -> bool:
         """Approve or reject a step that waits for approval, from a handler of your workflow.
 
