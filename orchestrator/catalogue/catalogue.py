@@ -44,12 +44,7 @@ class Catalogue:
         if isinstance(tools, str | Path):
             tools = read_tools(tools)
         records = [_tool(number, tool) for number, tool in enumerate(tools, start=1)]
-        by_key: dict[str, Tool] = {}
-        for tool in sorted(records, key=attrgetter("server", "name")):
-            if by_key.setdefault(tool.key, tool).hash != tool.hash:
-                raise InvalidCatalogue(
-                    f"two different tools have the key {tool.key!r}: rename one, or give them different servers"
-                )
+        by_key = _by_key(records)
         self.tools: tuple[Tool, ...] = tuple(by_key.values())
         self.positions: Mapping[str, int] = {key: position for position, key in enumerate(by_key)}
         """The position of each key in `tools`."""
@@ -186,6 +181,18 @@ class Catalogue:
         for derived in ("_replaced", "fingerprint"):
             vars(other).pop(derived, None)
         return other
+
+
+def _by_key(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Return the tools by key, ordered by server and name. Raises InvalidCatalogue if two tools have one key."""
+    by_key: dict[str, Tool] = {}
+    for tool in sorted(tools, key=attrgetter("server", "name")):
+        same_key = by_key.setdefault(tool.key, tool)
+        if same_key.hash != tool.hash:
+            raise InvalidCatalogue(
+                f"two different tools have the key {tool.key!r}: rename one, or give them different servers"
+            )
+    return by_key
 
 
 def _tool(number: int, record: Any) -> Tool:

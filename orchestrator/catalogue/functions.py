@@ -152,11 +152,12 @@ def _validated(
         values = _context_values(function.__name__, context, given)
         by_model = {name: value for name, value in given.items() if name not in context}
         try:
-            read = model.model_validate(by_model)
+            arguments = model.model_validate(by_model)
         except ValidationError as error:
             raise InvalidArguments(f"{function.__name__}: {first_problem(error)}") from None
-        for field, info in type(read).model_fields.items():
-            values[str(info.alias)] = getattr(read, field)
+        for field, info in model.model_fields.items():
+            parameter = str(info.alias)
+            values[parameter] = getattr(arguments, field)
         in_order = {name: values[name] for name in signature.parameters}
         return inspect.BoundArguments(signature, in_order)
 

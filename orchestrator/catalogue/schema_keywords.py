@@ -71,11 +71,11 @@ def _schema_list(value: Any) -> Any:
 
 def _type(value: Any) -> Any:
     """Return the types in lower case. None if one of them is unknown, so that any type is allowed."""
-    named = value if isinstance(value, list) else [value]
-    if not named or not all(isinstance(name, str) for name in named):
+    names = text_list(value if isinstance(value, list) else [value])
+    if not names:
         return None
-    types = list(dict.fromkeys(name.lower() for name in named))
-    if len(types) < len(named) or not _TYPES.issuperset(types):
+    types = list(dict.fromkeys(name.lower() for name in names))
+    if not _TYPES.issuperset(types):
         return None
     return types if isinstance(value, list) else types[0]
 

@@ -57,11 +57,17 @@ def _with_one_command(client: Client, entry: dict[str, Any]) -> dict[str, Any]:
     command = entry.get("command")
     if client.joined and isinstance(command, list) and command:
         return {**entry, "command": command[0], "args": command[1:]}
-    # Zed's form until 2025: {"path", "args", "env"}.
     if isinstance(command, dict) and "path" in command:
-        older = {"command": command["path"], "args": command.get("args"), "env": command.get("env")}
-        return {**entry, **{key: value for key, value in older.items() if value is not None}}
+        return entry | _of_older_zed(command)
     return dict(entry)
+
+
+def _of_older_zed(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of Zed's form until 2025: {"path", "args", "env"}."""
+    fields = {"path": "command", "args": "args", "env": "env"}
+    return {
+        ours: command[theirs] for theirs, ours in fields.items() if command.get(theirs) is not None
+    }
 
 
 def _with_known_values(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,16 +63,18 @@ class Client:
 
     def path(self, environ: Mapping[str, str], system: str) -> Path:
         """Return the path of its user-wide file, existing or not. `system` is a value of `sys.platform`."""
-        home = environ.get("USERPROFILE" if system == "win32" else "HOME") or str(Path.home())
+        home = _home(environ, system)
         folders = {
             "home": home,
             "xdg": environ.get("XDG_CONFIG_HOME") or f"{home}/.config",
-            "config": str(settings_folder(environ, system)),
+            "config": settings_folder(environ, system),
             "codex": environ.get("CODEX_HOME") or f"{home}/.codex",
             "claude": environ.get("CLAUDE_CONFIG_DIR") or home,
             "copilot": environ.get("COPILOT_HOME") or f"{home}/.copilot",
         }
-        places = (self.windows,) if self.windows and system == "win32" else self.places
+        places = self.places
+        if self.windows and system == "win32":
+            places = (self.windows,)
         paths = [Path(place.format(**folders)) for place in places]
         return next((path for path in paths if path.is_file()), paths[0])
 
@@ -84,12 +86,17 @@ class Client:
 
 def settings_folder(environ: Mapping[str, str], system: str) -> Path:
     """Return the folder in which the programs of a system keep their settings."""
-    home = environ.get("USERPROFILE" if system == "win32" else "HOME") or str(Path.home())
+    home = _home(environ, system)
     if system == "win32":
         return Path(environ.get("APPDATA") or f"{home}/AppData/Roaming")
     if system == "darwin":
         return Path(f"{home}/Library/Application Support")
     return Path(environ.get("XDG_CONFIG_HOME") or f"{home}/.config")
+
+
+def _home(environ: Mapping[str, str], system: str) -> str:
+    variable = "USERPROFILE" if system == "win32" else "HOME"
+    return environ.get(variable) or str(Path.home())
 
 
 _STORAGE = "{config}/Code/User/globalStorage"

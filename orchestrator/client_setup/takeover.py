@@ -76,10 +76,15 @@ class Takeover:
         client = self.file.client
         present = self.file.entries.get(OURS, {})
         entry: dict[str, Any] = {**client.ours, **_switched_on(present)}
-        has_args = (our_entry(self.file) or {}).get("args") or ()
-        if not {*words(command[command.index("serve") :])} <= {*words(has_args)}:
+        if not self._has_arguments(command):
             entry |= _started_by(client, command)
         return entry | self._passed_on(entry)
+
+    def _has_arguments(self, command: Sequence[str]) -> bool:
+        """Return True if the entry that is there has all arguments of `command` from `serve` on."""
+        present = our_entry(self.file) or {}
+        arguments = command[command.index("serve") :]
+        return set(words(arguments)).issubset(words(present.get("args") or ()))
 
     def _passed_on(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of the toolroute entry that passes variables of the client on."""
@@ -151,16 +156,19 @@ def _moves(file: ClientFile, servers: dict[str, Any]) -> list[Move]:
 
 def _move(server: str, entry: Any, client: Client, servers: dict[str, Any]) -> Move:
     """Return the plan for a server, and add its entry to `servers` if it is taken over."""
-    if reason := why_it_stays(server, entry, client):
+    reason = why_it_stays(server, entry, client)
+    if reason:
         return Move(server=server, note=reason)
+    name = server
+    note = "the same entry already exists" if server in servers else ""
+    if not same_server(servers.get(server, entry), entry):
+        name = f"{server}-{client.name}"
+        note = f"another server is named {server}"
+    if not same_server(servers.setdefault(name, entry), entry):
+        return Move(server=server, note=f"{server} and {name} are different entries: rename it")
     variables, lacking = _variables(client, entry)
-    own_name = f"{server}-{client.name}"
-    for name, clash in ((server, ""), (own_name, f"another server is named {server}")):
-        known = "the same entry already exists" if name in servers else ""
-        if same_server(servers.setdefault(name, entry), entry):
-            note = "; ".join(filter(None, [clash or known, lacking]))
-            return Move(server=server, name=name, note=note, variables=variables)
-    return Move(server=server, note=f"{server} and {own_name} are different entries: rename it")
+    notes = filter(None, (note, lacking))
+    return Move(server=server, name=name, note="; ".join(notes), variables=variables)
 
 
 def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:

@@ -40,14 +40,17 @@ def with_servers(text: str, key: str, entries: Mapping[str, Any]) -> str:
     import yaml
 
     start, end = _block(text, key)
-    if remarks := comments(text[start:end]):
+    remarks = comments(text[start:end])
+    if remarks:
         raise ValueError(f"the comment {remarks[0]!r} would be lost")
     servers: Any = entries
     if isinstance((parse(text) or {}).get(key), list):
         servers = [{"name": name, **entry} for name, entry in entries.items()]
     written = yaml.safe_dump({key: servers}, sort_keys=False, allow_unicode=True, width=1_000)
-    gap = "" if not text[:start] or text[:start].endswith("\n") else "\n"
-    return text[:start] + gap + written + text[end:]
+    before = text[:start]
+    if before and not before.endswith("\n"):
+        before += "\n"
+    return before + written + text[end:]
 
 
 def _block(text: str, key: str) -> tuple[int, int]:
@@ -56,10 +59,9 @@ def _block(text: str, key: str) -> tuple[int, int]:
 
     root: Any = yaml.compose(text, yaml.SafeLoader)
     names = [name for name, _ in root.value] if root else []
-    starts = [name.start_mark.index for name in names] + [len(text)]
-    for name, start, following in zip(names, starts, starts[1:], strict=False):
-        if name.value == key:
-            # Comments and blank lines before the next key belong to that key.
-            remarks = _REMARKS_AT_END.search(text, start, following)
-            return start, remarks.start() if remarks else following
-    return len(text), len(text)
+    starts = {name.value: name.start_mark.index for name in names}
+    start = starts.get(key, len(text))
+    end = min((other for other in starts.values() if other > start), default=len(text))
+    # Comments and blank lines before the next key belong to that key.
+    remarks = _REMARKS_AT_END.search(text, start, end)
+    return start, remarks.start() if remarks else end

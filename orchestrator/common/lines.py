@@ -58,5 +58,8 @@ def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
         text = dump(value, allow_nan=False)
     except ValueError:
         text = dump(json.loads(dump(value), parse_constant=lambda _: None))
-    unseen = {sign for sign in set(text) if not sign.isprintable()} - {"\n"}
-    return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in unseen})
+    escapes: dict[int, str] = {}
+    for sign in set(text):
+        if not sign.isprintable() and sign != "\n":
+            escapes[ord(sign)] = json.dumps(sign)[1:-1]
+    return text.translate(escapes)

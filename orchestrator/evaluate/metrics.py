@@ -67,10 +67,10 @@ def calibration_error(confidences: ArrayLike, right: ArrayLike) -> float:
     truth = np.asarray(right, np.float64)
     if not len(stated):
         return 0.0
-    bins = np.minimum((stated * BINS).astype(np.int64), BINS - 1)
-    stated_sums = np.bincount(bins, weights=stated, minlength=BINS)
-    right_sums = np.bincount(bins, weights=truth, minlength=BINS)
-    return float(np.abs(stated_sums - right_sums).sum() / len(stated))
+    bins = np.minimum(stated * BINS, BINS - 1).astype(np.int64)
+    by_bin = np.bincount(bins, weights=stated - truth)
+    errors = np.abs(by_bin)
+    return float(errors.sum() / len(stated))
 
 
 def calibration_interval(confidences: ArrayLike, right: ArrayLike) -> tuple[float, float]:

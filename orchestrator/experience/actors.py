@@ -40,7 +40,7 @@ def newest(
     by_turn = sorted(range(len(actors)), key=lambda position: (turns[position], -position))
     kept = set(by_turn[:most])
     if per_actor is not None:
-        kept = {position for position in kept if turns[position] <= per_actor}
+        kept.difference_update(position for position, turn in enumerate(turns) if turn > per_actor)
     return [task for position, task in enumerate(tasks) if position in kept]
 
 

@@ -75,11 +75,10 @@ def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, 
     votes: dict[Name, dict[str, float]] = {}
     for task, weight in zip(tasks, weights, strict=True):
         share = weight / total
-        chances = task.chances[: task.uses].tolist()
-        for name, chance in zip(task.used, chances, strict=True):
+        for name, chance in zip(task.used, task.chances.tolist(), strict=False):
             people = votes.setdefault(name, {})
-            people.setdefault(task.actor, 0.0)
-            people[task.actor] += share * (1 - chance)
+            earlier = people.get(task.actor, 0.0)
+            people[task.actor] = earlier + share * (1 - chance)
     return votes
 
 

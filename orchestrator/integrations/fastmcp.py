@@ -23,6 +23,7 @@ from orchestrator.integrations.toolbox import (
     who_is,
 )
 from orchestrator.records.outcome import Use
+from orchestrator.records.tool import Tool as RoutedTool
 from orchestrator.runtime.router import Router
 from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
 
@@ -38,7 +39,8 @@ except ImportError as error:
     raise missing("fastmcp", error) from error
 
 logger = logging.getLogger(__name__)
-_CLIENTS, _SEARCHES = 1_000, 20
+_CLIENTS = 1_000
+_SEARCHES = 20
 """The number of clients whose searches are kept (the oldest are dropped first), and of searches per client."""
 
 
@@ -107,12 +109,16 @@ class ToolRouterSearch(BaseSearchTransform):
     async def get_tool(
         self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None
     ) -> Tool | None:
-        own = {self._search_tool_name, self._call_tool_name, *self._toolbox.keep}
-        if self._toolbox.enforce and name not in own.union(
-            *self._found.get(self._who(get_context()), ())
-        ):
+        if self._toolbox.enforce and not self._may_call(name):
             return None
         return await super().get_tool(name, call_next, version=version)
+
+    def _may_call(self, name: str) -> bool:
+        """Return True if the client's latest searches have found the tool, or if it is always listed."""
+        if name in (self._search_tool_name, self._call_tool_name, *self._toolbox.keep):
+            return True
+        searches = self._found.get(self._who(get_context()), ())
+        return any(name in names for names in searches)
 
     def _make_search_tool(self) -> Tool:
         async def search_tools(
@@ -120,41 +126,35 @@ class ToolRouterSearch(BaseSearchTransform):
             ctx: Context = CurrentContext(),  # noqa: B008  (FastMCP's own way)
         ) -> str | list[dict[str, Any]]:
             """Find tools by what they do; call them with call_tool."""
-            found: str | list[dict[str, Any]]
-            found = await self._render_results(
-                await self._search(await self._get_visible_tools(ctx), query)
-            )
-            return found
+            visible = await self._get_visible_tools(ctx)
+            results: str | list[dict[str, Any]]
+            results = await self._render_results(await self._search(visible, query))
+            return results
 
         return Tool.from_function(fn=search_tools, name=self._search_tool_name)
 
     async def _search(self, tools: Sequence[Tool], query: str) -> Sequence[Tool]:
-        context, own = get_context(), {tool.name: tool for tool in tools}
-        mine = [own_tool(tool.name, tool.description, tool.parameters) for tool in tools]
-        decision = await self._toolbox.decide(
-            mine, [Exchange(text=query)], who_is(self._toolbox.tenant, context)
-        )
+        client = self._who(get_context())
+        catalogue = [_tool_of(tool) for tool in tools]
+        by_key = dict(zip((tool.key for tool in catalogue), tools, strict=True))
+        tenant = who_is(self._toolbox.tenant, get_context())
+        decision = await self._toolbox.decide(catalogue, [Exchange(text=query)], tenant)
         if decision is None:
-            found = list(tools)[: self._max_results]
+            results = list(tools)[: self._max_results]
         else:
-            matched = [match.tool for match in decision.matches if decision.recommended][
-                : self._max_results
-            ]
-            who, keys = self._who(context), {tool.key for tool in matched}
-            self._outcomes.searched(decision, keys, who, self._toolbox.over(mine))
-            found = [own[tool.name] for tool in matched]
+            matches = decision.matches if decision.recommended else ()
+            keys = [match.tool.key for match in matches[: self._max_results]]
+            self._outcomes.searched(decision, {*keys}, client, self._toolbox.over(catalogue))
+            results = [by_key[key] for key in keys]
         if self._toolbox.enforce:
-            client = self._who(context)
             searches = self._found.get(client, deque[set[str]](maxlen=_SEARCHES))
-            searches.append({tool.name for tool in found})
+            searches.append({tool.name for tool in results})
             put(self._found, client, searches, _CLIENTS)
-        return found
+        return results
 
     def _who(self, context: Context) -> Conversation:
-        tenant, actor = (
-            who_is(self._toolbox.tenant, context) or LOCAL,
-            who_is(self._toolbox.actor, context),
-        )
+        tenant = who_is(self._toolbox.tenant, context) or LOCAL
+        actor = who_is(self._toolbox.actor, context)
         # FastMCP's own `session_id` is another one for each request.
         return Conversation(tenant, actor, "")
 
@@ -163,13 +163,21 @@ class ToolRouterSearch(BaseSearchTransform):
 
         @wraps(proxy.fn)
         async def call_tool(name: str, *given: Any, **more: Any) -> Any:
-            begin, ok, key = time.monotonic(), False, own_tool(name, "", None).key
+            started = time.monotonic()
+            key = own_tool(name, "", None).key
+            ok = False
             with self._outcomes.call(self._who(get_context()), key) as used:
                 try:
                     result = await proxy.fn(name, *given, **more)
                     ok = not getattr(result, "is_error", False)
                     return result
                 finally:
-                    used(Use(tool=key, ok=ok, ms=(time.monotonic() - begin) * 1_000))
+                    ms = (time.monotonic() - started) * 1_000
+                    used(Use(tool=key, ok=ok, ms=ms))
 
         return Tool.from_function(fn=call_tool, name=self._call_tool_name)
+
+
+def _tool_of(tool: Tool) -> RoutedTool:
+    """Return the Tool of a FastMCP tool."""
+    return own_tool(tool.name, tool.description, tool.parameters)

@@ -91,15 +91,14 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return self._refused(request) or handler(request)
 
     def _refused(self, request: ToolCallRequest) -> ToolMessage | None:
-        call, messages = request.tool_call, request.state["messages"]
-        why = self._toolbox.refusal(
+        call = request.tool_call
+        messages = request.state["messages"]
+        reason = self._toolbox.refusal(
             call["name"], exchanges(messages), request.runtime, name=_turn(messages)
         )
-        return (
-            ToolMessage(why, name=call["name"], tool_call_id=call["id"], status="error")
-            if why
-            else None
-        )
+        if not reason:
+            return None
+        return ToolMessage(reason, name=call["name"], tool_call_id=call["id"], status="error")
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         await self._toolbox.record(
@@ -110,10 +109,13 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         now(self.aafter_agent(state, runtime))
 
     async def _chosen(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        own = [tool for tool in request.tools if isinstance(tool, BaseTool)]
+        agent_tools = [tool for tool in request.tools if isinstance(tool, BaseTool)]
         provided = [tool for tool in request.tools if not isinstance(tool, BaseTool)]
-        said, name = exchanges(request.messages), _turn(request.messages)
-        chosen = await self._toolbox.choose(own, tool_of, said, request.runtime, name=name)
+        conversation = exchanges(request.messages)
+        name = _turn(request.messages)
+        chosen = await self._toolbox.choose(
+            agent_tools, tool_of, conversation, request.runtime, name=name
+        )
         return request.override(tools=[*provided, *chosen])
 
 
@@ -125,20 +127,21 @@ def tool_of(tool: BaseTool) -> Tool:
 
 def exchanges(messages: Sequence[AnyMessage]) -> list[Exchange]:
     """Return each text of the user with the calls after it."""
-    found: list[tuple[str, dict[str, bool]]] = []
-    status = {
-        own.tool_call_id: own.status != "error" for own in messages if isinstance(own, ToolMessage)
-    }
+    results = [message for message in messages if isinstance(message, ToolMessage)]
+    worked = {result.tool_call_id for result in results if result.status != "error"}
+    exchanges: list[Exchange] = []
     for message in messages:
         if isinstance(message, HumanMessage):
-            found.append((str(message.text), {}))
-        elif isinstance(message, AIMessage) and found:
-            found[-1][1].update(
-                {call["name"]: status.get(call["id"] or "", False) for call in message.tool_calls}
-            )
-    return [Exchange(text=text, calls=calls) for text, calls in found]
+            exchanges.append(Exchange(text=str(message.text)))
+        elif isinstance(message, AIMessage) and exchanges:
+            for call in message.tool_calls:
+                exchanges[-1] = exchanges[-1].with_call(call["name"], ok=call["id"] in worked)
+    return exchanges
 
 
 def _turn(messages: Sequence[AnyMessage]) -> str:
     """Return the id of the user's last message."""
-    return next((own.id or "" for own in reversed(messages) if isinstance(own, HumanMessage)), "")
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage):
+            return message.id or ""
+    return ""

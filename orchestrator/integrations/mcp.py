@@ -12,7 +12,7 @@ from typing import Any, Self
 from orchestrator.catalogue.export import exported_name, offered_schema, resolve
 from orchestrator.common.fields import named
 from orchestrator.errors import ToolrouteError
-from orchestrator.integrations.toolbox import OnDecision, missing, told
+from orchestrator.integrations.toolbox import OnDecision, missing, report
 from orchestrator.mcp.calls import Call
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.results import as_mcp_result
@@ -78,7 +78,7 @@ class RoutedSession:
 
     async def __aenter__(self) -> Self:
         self.decision = await self._router.route(self._request, conversation=self.turns)
-        told(self._on_decision, self.decision)
+        report(self._on_decision, self.decision)
         if self._keep:
             catalogue = await self._router.engine.catalogue(self.decision.tenant)
             self._seen = Delta.between(

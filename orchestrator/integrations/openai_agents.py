@@ -4,7 +4,6 @@ agent = Agent(name="Assistant", tools=[...], model=ToolRoutedModel("gpt-5.4"))
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -95,10 +94,11 @@ class ToolRoutedModel(Model):
         return {name: value for name, value in asked.items() if name != "self"}
 
     async def _chosen(self, asked: dict[str, Any]) -> dict[str, Any]:
-        own = [tool for tool in asked["tools"] if isinstance(tool, FunctionTool)]
+        agent_tools = [tool for tool in asked["tools"] if isinstance(tool, FunctionTool)]
         provided = [tool for tool in asked["tools"] if not isinstance(tool, FunctionTool)]
+        conversation = exchanges(asked["input"])
         chosen = await self._toolbox.choose(
-            own, tool_of, exchanges(asked["input"]), asked["model_settings"]
+            agent_tools, tool_of, conversation, asked["model_settings"]
         )
         return {**asked, "tools": [*provided, *chosen]}
 
@@ -156,16 +156,18 @@ def tool_of(tool: FunctionTool) -> Tool:
     return own_tool(tool.name, tool.description, tool.params_json_schema)
 
 
-def exchanges(given: str | Sequence[Any]) -> list[Exchange]:
+def exchanges(conversation: str | Sequence[Any]) -> list[Exchange]:
     """Return each text of the user with the calls after it."""
-    found: list[Exchange] = []
-    items: Sequence[Any] = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    for item in items:
+    if isinstance(conversation, str):
+        return [Exchange(text=conversation)]
+    exchanges: list[Exchange] = []
+    item: Any
+    for item in conversation:
         if item.get("role") == "user":
-            found.append(Exchange(text=_text(item["content"])))
-        elif item.get("type") == "function_call" and found:
-            found[-1] = replace(found[-1], calls={**found[-1].calls, item["name"]: True})
-    return found
+            exchanges.append(Exchange(text=_text(item["content"])))
+        elif item.get("type") == "function_call" and exchanges:
+            exchanges[-1] = exchanges[-1].with_call(item["name"], ok=True)
+    return exchanges
 
 
 def _text(content: Any) -> str:

@@ -7,7 +7,7 @@ In a Temporal workflow it takes a ToolRouter. The worker's OrchestratorPlugin th
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from pydantic_core import SchemaValidator, core_schema
@@ -22,7 +22,7 @@ from orchestrator.integrations.toolbox import (
     Who,
     missing,
     own_tool,
-    told,
+    report,
 )
 from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteRequest, Turn
@@ -94,8 +94,10 @@ class ToolRouting(AbstractCapability[Any]):
     async def prepare_tools(
         self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]
     ) -> list[ToolDefinition]:
-        said, name = exchanges(ctx.messages), ctx.run_id or ""
-        return await self._toolbox.choose(tool_defs, tool_of, said, ctx, name=name)
+        conversation = exchanges(ctx.messages)
+        return await self._toolbox.choose(
+            tool_defs, tool_of, conversation, ctx, name=ctx.run_id or ""
+        )
 
     async def after_run(
         self, ctx: RunContext[Any], *, result: AgentRunResult[Any]
@@ -130,9 +132,12 @@ class CatalogueToolset(AbstractToolset[Any]):
         approve: Approve | str = Approve.CHANGES,
         on_decision: OnDecision | None = None,
     ) -> None:
-        self._router, self._limit, self._on_decision = router, limit, on_decision
+        self._router = router
+        self._limit = limit
+        self._on_decision = on_decision
         self._policy = member(Approve, "approve", approve)
-        self._text, self._own = "", dict[str, CatalogueTool]()
+        self._text = ""
+        self._tools = dict[str, CatalogueTool]()
 
     @property
     def id(self) -> str:
@@ -141,38 +146,39 @@ class CatalogueToolset(AbstractToolset[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> "CatalogueToolset":
         """Return a copy for this run. In a workflow, a replay must not see the state of later turns."""
         run = copy(self)
-        vars(run).update(_text="", _own={})
+        vars(run).update(_text="", _tools={})
         return run
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
-        said = exchanges(ctx.messages)
-        if said and said[-1].text.strip() and said[-1].text != self._text:
-            await self._route(said)
-        return {name: self._toolset_tool(own) for name, own in self._own.items()}
+        conversation = exchanges(ctx.messages)
+        text = conversation[-1].text if conversation else ""
+        if text.strip() and text != self._text:
+            await self._route(conversation)
+        return {name: self._toolset_tool(tool) for name, tool in self._tools.items()}
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> str:
-        return await self._own[name].call(tool_args)
+        return await self._tools[name].call(tool_args)
 
-    async def _route(self, said: Sequence[Exchange]) -> None:
+    async def _route(self, exchanges: Sequence[Exchange]) -> None:
         """Route the latest text. Tools for earlier texts of this run stay."""
-        self._text = said[-1].text
+        self._text = exchanges[-1].text
+        earlier = [Turn(text=exchange.text) for exchange in exchanges[-10:-1]]
         request = RouteRequest(query=self._text, tenant=self._router.tenant, limit=self._limit)
-        decision = await self._router.route(
-            request, conversation=[Turn(text=one.text) for one in said[-10:-1]]
-        )
-        told(self._on_decision, decision)
-        self._own |= {own.name: own for own in tools_of(self._router, decision)}
+        decision = await self._router.route(request, conversation=earlier)
+        report(self._on_decision, decision)
+        for tool in tools_of(self._router, decision):
+            self._tools[tool.name] = tool
 
-    def _toolset_tool(self, own: CatalogueTool) -> ToolsetTool[Any]:
+    def _toolset_tool(self, tool: CatalogueTool) -> ToolsetTool[Any]:
         return ToolsetTool(
             toolset=self,
             tool_def=ToolDefinition(
-                name=own.name,
-                description=own.tool.description,
-                parameters_json_schema=own.schema,
-                kind="unapproved" if own.waits(self._policy) else "function",
+                name=tool.name,
+                description=tool.tool.description,
+                parameters_json_schema=tool.schema,
+                kind="unapproved" if tool.waits(self._policy) else "function",
             ),
             max_retries=1,
             args_validator=_ANY_OBJECT,
@@ -200,16 +206,18 @@ def tool_of(tool: ToolDefinition) -> Tool:
 
 def exchanges(messages: Sequence[ModelMessage]) -> list[Exchange]:
     """Return each text of the user with the calls after it."""
-    found: list[Exchange] = []
-    for part in (part for message in messages for part in message.parts):
+    exchanges: list[Exchange] = []
+    for part in chain.from_iterable(message.parts for message in messages):
         if isinstance(part, UserPromptPart):
-            parts = [part.content] if isinstance(part.content, str) else part.content
-            found.append(Exchange(text="\n".join(text for text in parts if isinstance(text, str))))
-        elif (
-            found
-            and isinstance(part, ToolCallPart | ToolReturnPart | RetryPromptPart)
-            and part.tool_name
-        ):
+            exchanges.append(Exchange(text=_text(part)))
+        elif exchanges and isinstance(part, ToolCallPart | ToolReturnPart | RetryPromptPart):
             ok = isinstance(part, ToolReturnPart) and part.outcome == "success"
-            found[-1] = replace(found[-1], calls={**found[-1].calls, part.tool_name: ok})
-    return found
+            if part.tool_name:
+                exchanges[-1] = exchanges[-1].with_call(part.tool_name, ok=ok)
+    return exchanges
+
+
+def _text(prompt: UserPromptPart) -> str:
+    if isinstance(prompt.content, str):
+        return prompt.content
+    return "\n".join(part for part in prompt.content if isinstance(part, str))

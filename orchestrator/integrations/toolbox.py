@@ -4,7 +4,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from temporalio.exceptions import FailureError, is_cancelled_exception
@@ -32,9 +32,12 @@ OnDecision = Callable[[Decision], object]
 """Gets each Decision, for example to log it. If it raises an error, the log has a warning and the agent continues."""
 K = TypeVar("K")
 N = TypeVar("N")
-Own = TypeVar("Own")
-_TURNS, _TURN_CHARS, _TASK_CHARS = 10, 10_000, 100_000
-_KEPT_TURNS, _SETS = 2_000, 8
+AgentTool = TypeVar("AgentTool")
+_TURNS = 10
+_TURN_CHARS = 10_000
+_TASK_CHARS = 100_000
+_KEPT_TURNS = 2_000
+_SETS = 8
 _FAILURES = (ToolrouteError, FailureError)
 """The errors of routing and recording, in process and in a workflow."""
 
@@ -45,6 +48,15 @@ class Exchange:
 
     text: str
     calls: Mapping[str, bool] = field(default_factory=dict)
+
+    def with_call(self, name: str, *, ok: bool) -> "Exchange":
+        """Return this with a further call of the tool of this name."""
+        return replace(self, calls={**self.calls, name: ok})
+
+    def as_turn(self, keys: Mapping[str, str]) -> Turn:
+        """Return this as a turn before the task. `keys` has the tools' keys by their names."""
+        tools = tuple(keys[name] for name in self.calls if name in keys)
+        return Turn(text=self.text[:_TURN_CHARS], tools=tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +113,16 @@ class Toolbox:
             )
         if isinstance(keep, str):
             raise InvalidInput(f"keep={keep!r}: give a list of tool names")
-        RouteRequest(
-            query="any", tenant=LOCAL if callable(tenant) else tenant or LOCAL, limit=limit
-        ).validate()
+        checked_tenant = LOCAL if callable(tenant) else tenant or LOCAL
+        RouteRequest(query="any", tenant=checked_tenant, limit=limit).validate()
         self.router = router or Router(Catalogue())
         self.tenant = tenant or (router.tenant if isinstance(router, ToolRouter) else "")
-        self.actor, self.limit, self.keep, self.enforce = actor, limit, tuple(keep), enforce
-        self._on_decision, self._warned = on_decision, set[str]()
+        self.actor = actor
+        self.limit = limit
+        self.keep = tuple(keep)
+        self.enforce = enforce
+        self._on_decision = on_decision
+        self._warned = set[str]()
         self._routers = OrderedDict[str, Router]()
         self._turns = OrderedDict[str, _Turn]()
 
@@ -119,90 +134,114 @@ class Toolbox:
 
     async def choose(
         self,
-        own: Sequence[Own],
-        tool_of: Callable[[Own], Tool],
-        said: Sequence[Exchange],
+        agent_tools: Sequence[AgentTool],
+        tool_of: Callable[[AgentTool], Tool],
+        exchanges: Sequence[Exchange],
         context: Any,
         *,
         name: str = "",
-    ) -> list[Own]:
+    ) -> list[AgentTool]:
         """Return the framework's own tools to offer for the last exchange. Tools of earlier turns come first.
 
         Within a turn, no offered tool disappears. Tools that join during a turn, such as those of an agent that takes
         over, are routed when they join.
 
         Args:
-            own: The framework's tools.
+            agent_tools: The framework's tools.
             tool_of: Makes a Tool of one of them.
-            said: The exchanges of the conversation, oldest first.
+            exchanges: The exchanges of the conversation, oldest first.
             context: The argument for functions for `tenant` and `actor`.
             name: The framework's own name of this turn. It distinguishes equal conversations.
         """
-        tools = [tool_of(tool) for tool in own]
-        tenant, known = who_is(self.tenant, context), {tool.name: tool for tool in tools}
-        self.check_kept(known)
-        key = _turn_key(tenant, said, name)
-        turn = self._turns.get(key) if name or (said and said[-1].calls) else None
-        if turn is None or known.keys() - turn.tools.keys():
-            earlier = turn or self._turns.get(_key(tenant, said[:-1])) or _Turn()
-            called = [call for exchange in said for call in exchange.calls]
-            before = dict.fromkeys([*self.keep, *earlier.names, *called])
-            seen = tuple(known[tool] for tool in before if tool in known)
-            decision = await self.decide(tools, said, tenant, who_is(self.actor, context))
-            delta = decision.delta(Delta(new=seen)) if decision else Delta.between(seen, tools)
-            names = dict.fromkeys([*before, *(tool.name for tool in delta.offered)])
-            turn = turn or _Turn()
-            turn = _Turn(tuple(names), {**turn.tools, **known}, decision or turn.decision)
-            for kept_as in (key, _key(tenant, said)):
+        tools = [tool_of(tool) for tool in agent_tools]
+        names = [tool.name for tool in tools]
+        self.check_kept(names)
+        tenant = who_is(self.tenant, context)
+        actor = who_is(self.actor, context)
+        key = _turn_key(tenant, exchanges, name)
+        has_begun = bool(name or (exchanges and exchanges[-1].calls))
+        turn = self._turns.get(key) if has_begun else None
+        if turn is None or not turn.tools.keys() >= {*names}:
+            turn = await self._routed(turn, tools, exchanges, tenant, actor)
+            for kept_as in (key, _key(tenant, exchanges)):
                 put(self._turns, kept_as, turn, _KEPT_TURNS)
-        given = {tool.name: one for tool, one in zip(tools, own, strict=True)}
-        return [given[name] for name in turn.names if name in given]
+        by_name = dict(zip(names, agent_tools, strict=True))
+        return [by_name[name] for name in turn.names if name in by_name]
 
-    def check_kept(self, known: Collection[str]) -> None:
+    async def _routed(
+        self,
+        begun: _Turn | None,
+        tools: Sequence[Tool],
+        exchanges: Sequence[Exchange],
+        tenant: str,
+        actor: str,
+    ) -> _Turn:
+        """Return the turn with the tools that a Decision adds to those of earlier turns."""
+        earlier = begun or self._turns.get(_key(tenant, exchanges[:-1])) or _Turn()
+        called = [name for exchange in exchanges for name in exchange.calls]
+        before = list(dict.fromkeys([*self.keep, *earlier.names, *called]))
+        by_name = {tool.name: tool for tool in tools}
+        offered_before = tuple(by_name[name] for name in before if name in by_name)
+        decision = await self.decide(tools, exchanges, tenant, actor)
+        if decision:
+            delta = decision.delta(Delta(new=offered_before))
+        else:
+            delta = Delta.between(offered_before, tools)
+        names = dict.fromkeys([*before, *(tool.name for tool in delta.offered)])
+        turn = begun or _Turn()
+        return _Turn(tuple(names), {**turn.tools, **by_name}, decision or turn.decision)
+
+    def check_kept(self, names: Collection[str]) -> None:
         """Raise InvalidInput for a misspelt name in `keep`. Warn once about a name that only other agents may have."""
-        for name in {*self.keep} - {*known} - self._warned:
-            if near := nearly(name, known):
-                raise InvalidInput(f"keep: unknown tool {name!r}; did you mean {near!r}?")
+        unknown = set(self.keep).difference(names)
+        for name in unknown - self._warned:
+            similar = nearly(name, names)
+            if similar:
+                raise InvalidInput(f"keep: unknown tool {name!r}; did you mean {similar!r}?")
             self._warned.add(name)
-            logger.warning("keep: none of these %d tools has the name %r", len(known), name)
+            logger.warning("keep: none of these %d tools has the name %r", len(names), name)
 
-    def refusal(self, tool: str, said: Sequence[Exchange], context: Any, *, name: str = "") -> str:
+    def refusal(
+        self, tool: str, exchanges: Sequence[Exchange], context: Any, *, name: str = ""
+    ) -> str:
         """Return the reason for refusing a call: with `enforce`, the turn does not offer the tool. Empty if the call is
         allowed.
 
         Args:
             tool: The name of the tool.
-            said: The exchanges of the conversation, oldest first.
+            exchanges: The exchanges of the conversation, oldest first.
             context: The argument for functions for `tenant`.
             name: The framework's own name of this turn.
         """
-        turn = self._turns.get(_turn_key(who_is(self.tenant, context), said, name), _Turn())
+        key = _turn_key(who_is(self.tenant, context), exchanges, name)
+        turn = self._turns.get(key, _Turn())
         if not self.enforce or tool in turn.names:
             return ""
-        return f"{tool} was not offered for this task and is not called; offered: {', '.join(turn.names) or 'nothing'}"
+        offered = ", ".join(turn.names) or "nothing"
+        return f"{tool} was not offered for this task and is not called; offered: {offered}"
 
     async def record(
-        self, said: Sequence[Exchange], context: Any = None, *, name: str = ""
+        self, exchanges: Sequence[Exchange], context: Any = None, *, name: str = ""
     ) -> None:
         """Record the tools that the last exchange used. A failure is logged, not raised.
 
         Args:
-            said: The exchanges of the conversation, oldest first.
+            exchanges: The exchanges of the conversation, oldest first.
             context: The argument for functions for `tenant` and `actor`.
             name: The framework's own name of this turn. A turn that is recorded again under its name counts once.
         """
-        key = _turn_key(who_is(self.tenant, context), said, name)
+        key = _turn_key(who_is(self.tenant, context), exchanges, name)
         turn = self._turns.get(key)
         if turn is None or turn.decision is None:
             return
-        used = [
-            Use(tool=turn.tools[own].key, ok=ok)
-            for own, ok in said[-1].calls.items()
-            if own in turn.tools
-        ]
+        used = list[Use]()
+        for tool_name, ok in exchanges[-1].calls.items():
+            if tool_name in turn.tools:
+                used.append(Use(tool=turn.tools[tool_name].key, ok=ok))
         if not used:
             return
-        router, actor = self.over([*turn.tools.values()]), who_is(self.actor, context)
+        router = self.over([*turn.tools.values()])
+        actor = who_is(self.actor, context)
         try:
             await router.record(turn.decision, used=used, actor=actor, name=key if name else "")
         except _FAILURES as error:
@@ -210,36 +249,29 @@ class Toolbox:
             logger.warning("the outcome of the task was not recorded: %s", error)
 
     async def decide(
-        self, tools: Sequence[Tool], said: Sequence[Exchange], tenant: str, actor: str = ""
+        self, tools: Sequence[Tool], exchanges: Sequence[Exchange], tenant: str, actor: str = ""
     ) -> Decision | None:
         """Return the Decision for the last exchange. None if there is no text, or if routing fails.
 
         Args:
             tools: The tools.
-            said: The exchanges of the conversation, oldest first.
+            exchanges: The exchanges of the conversation, oldest first.
             tenant: The tenant.
             actor: The person who asks.
         """
-        if not said or not said[-1].text.strip():
+        if not exchanges or not exchanges[-1].text.strip():
             return None
+        query = exchanges[-1].text[:_TASK_CHARS]
         keys = {tool.name: tool.key for tool in tools}
-        earlier = [
-            Turn(
-                text=one.text[:_TURN_CHARS],
-                tools=tuple(keys[own] for own in one.calls if own in keys),
-            )
-            for one in said[-_TURNS:-1]
-        ]
+        earlier = [exchange.as_turn(keys) for exchange in exchanges[-_TURNS:-1]]
         try:
-            request = RouteRequest(
-                query=said[-1].text[:_TASK_CHARS], tenant=tenant, limit=self.limit, actor=actor
-            )
+            request = RouteRequest(query=query, tenant=tenant, limit=self.limit, actor=actor)
             decision: Decision = await self.over(tools).route(request, conversation=earlier)
         except _FAILURES as error:
             _check_not_cancelled(error)
             logger.warning("routing failed, so all %d tools are offered: %s", len(tools), error)
             return None
-        told(self._on_decision, decision)
+        report(self._on_decision, decision)
         return decision
 
     def over(self, tools: Sequence[Tool]) -> Any:
@@ -247,9 +279,10 @@ class Toolbox:
         if isinstance(self.router, ToolRouter):
             return self.router
         catalogue = Catalogue(tools)
-        found = self._routers.get(catalogue.fingerprint) or self.router.with_catalogue(catalogue)
-        put(self._routers, catalogue.fingerprint, found, _SETS)
-        return found
+        fingerprint = catalogue.fingerprint
+        router = self._routers.get(fingerprint) or self.router.with_catalogue(catalogue)
+        put(self._routers, fingerprint, router, _SETS)
+        return router
 
 
 def own_tool(name: str, description: str | None, schema: Mapping[str, Any] | None) -> Tool:
@@ -274,11 +307,12 @@ def missing(extra: str, error: ImportError) -> MissingExtra:
     return MissingExtra(f"{error}: install it with {install_command(extra)}")
 
 
-def told(on_decision: OnDecision | None, decision: Decision) -> None:
+def report(on_decision: OnDecision | None, decision: Decision) -> None:
     """Call `on_decision` with a Decision."""
+    if on_decision is None:
+        return
     try:
-        if on_decision is not None:
-            on_decision(decision)
+        on_decision(decision)
     except Exception as error:
         logger.warning("on_decision failed (%s: %s)", type(error).__name__, error)
 
@@ -289,21 +323,23 @@ def who_is(who: Who, context: Any) -> str:
     Raises:
         InvalidInput: The function returned no text.
     """
-    found = who(context) if callable(who) else who
-    if not isinstance(found, str):
-        raise InvalidInput(
-            f"{getattr(who, '__name__', 'the function')} returned {found!r}: return org:ID, user:ID, or ''"
-        )
-    return found
+    name: object = who(context) if callable(who) else who
+    if not isinstance(name, str):
+        function = getattr(who, "__name__", "the function")
+        raise InvalidInput(f"{function} returned {name!r}: return org:ID, user:ID, or ''")
+    return name
 
 
-def _key(tenant: str, said: Sequence[Exchange]) -> str:
-    return digest("\0".join([tenant, *(exchange.text for exchange in said)]), 32)
+def _key(tenant: str, exchanges: Sequence[Exchange]) -> str:
+    texts = [exchange.text for exchange in exchanges]
+    return digest("\0".join([tenant, *texts]), 32)
 
 
-def _turn_key(tenant: str, said: Sequence[Exchange], name: str) -> str:
+def _turn_key(tenant: str, exchanges: Sequence[Exchange], name: str) -> str:
     """Return the key of the current turn. A named turn keeps its key when earlier exchanges are cut or summarized."""
-    return digest("\0".join([name, _key(tenant, said[-1:] if name else said)]), 32)
+    if name:
+        exchanges = exchanges[-1:]
+    return digest("\0".join([name, _key(tenant, exchanges)]), 32)
 
 
 def _check_not_cancelled(error: Exception) -> None:

@@ -195,15 +195,9 @@ class _Filling:
     def add_results(self, results: Sequence[tuple[str, str]]) -> None:
         """Add all results. Long results share the room that short ones leave."""
         costs = [_tokens(_fenced(title, text)) for title, text in results]
-        limits = dict[int, int]()
-        room = self.left
-        remaining = len(results)
-        for number in sorted(range(len(results)), key=costs.__getitem__):  # Short ones first.
-            limits[number] = min(costs[number], room // remaining)
-            room -= limits[number]
-            remaining -= 1
-        for number, (title, text) in enumerate(results):
-            self.add_text(Part.RESULT, title, text, limits[number])
+        limits = _shares(costs, self.left)
+        for (title, text), limit in zip(results, limits, strict=True):
+            self.add_text(Part.RESULT, title, text, limit)
 
     def markdown(self, room: int) -> str:
         parts = []
@@ -213,6 +207,17 @@ class _Filling:
         if self.left_out or self._shortened:
             parts.append(_NOTE.format(room=room, out=len(self.left_out), cut=self._shortened))
         return "\n\n".join(parts)
+
+
+def _shares(costs: Sequence[int], room: int) -> list[int]:
+    """Return the tokens of each text: its cost, or an equal share of the room that cheaper ones leave."""
+    shares = [0] * len(costs)
+    remaining = len(costs)
+    for number in sorted(range(len(costs)), key=costs.__getitem__):
+        shares[number] = min(costs[number], room // remaining)
+        room -= shares[number]
+        remaining -= 1
+    return shares
 
 
 def _tokens(text: str) -> int:

@@ -197,17 +197,18 @@ async def _chosen(models: Models, request: PlanRequest) -> Choice:
 async def _planned(models: Models, request: PlanRequest) -> Plan:
     """Return the plan of the model's choice. A choice below the request's minimum confidence has no steps."""
     choice = await _chosen(models, request)
+    reasons = choice.reasons
+    steps: tuple[Step, ...] = ()
     is_call = choice.action in (Action.TOOL, Action.PLAN)
     if is_call and choice.confidence < request.min_confidence:
         confidence = f"the confidence of {choice.model} is {choice.confidence:.0%}"
-        reason = f"{confidence}, but a plan needs {request.min_confidence:.0%}; nothing is called"
-        made = finish(request, (), (*choice.reasons, reason))
+        needed = f"a plan needs {request.min_confidence:.0%}"
+        reasons = (*reasons, f"{confidence}, but {needed}; nothing is called")
     elif choice.action is Action.PLAN:
         return await _planned_in_steps(models, request, choice)
     elif choice.action is Action.TOOL:
-        made = finish(request, (_only_step(request, choice),), choice.reasons)
-    else:
-        made = finish(request, (), choice.reasons)
+        steps = (_only_step(request, choice),)
+    made = finish(request, steps, reasons)
     return replace(made, model=choice.model, choice=choice, usage=choice.usage)
 
 
@@ -224,16 +225,17 @@ def _only_step(request: PlanRequest, choice: Choice) -> Step:
 
 async def _planned_in_steps(models: Models, request: PlanRequest, choice: Choice) -> Plan:
     """Return the plan in several steps that a second question gives, within the tokens that the first one left."""
+    model = models.plan_model
     if request.max_tokens is not None:
-        request = replace(request, max_tokens=request.max_tokens - choice.usage.total)
+        left = request.max_tokens - choice.usage.total
+        request = replace(request, max_tokens=left)
     with spent_before(choice.usage):
-        draft, usage = await _ask(
-            models, models.plan_model, PLAN, request, PlanShape, _faults_of_plan
-        )
+        draft, usage = await _ask(models, model, PLAN, request, PlanShape, _faults_of_plan)
     ids = {step.id: f"s{number}" for number, step in enumerate(draft.steps, 1)}
     steps = tuple(_step(request, step, ids) for step in draft.steps)
-    made = finish(request, steps, (*choice.reasons, *draft.reasons))
-    return replace(made, model=models.plan_model, choice=choice, usage=choice.usage + usage)
+    reasons = (*choice.reasons, *draft.reasons)
+    made = finish(request, steps, reasons)
+    return replace(made, model=model, choice=choice, usage=choice.usage + usage)
 
 
 async def _ask(

@@ -129,8 +129,10 @@ class Parameter:
         json_type = schema.get("type")
         if not isinstance(json_type, str):
             json_type = ""
-        listed = tuple(value for value in schema.get("enum") or () if isinstance(value, str))
-        form = _BY_FORMAT.get(str(schema.get("format")), "")
+        choices = schema.get("enum") or ()
+        listed = tuple(choice for choice in choices if isinstance(choice, str))
+        format_name = str(schema.get("format"))
+        form = _BY_FORMAT.get(format_name, "")
         if not form and json_type == "string" and not listed:
             form = _form_by_name(words)
         return cls(name, words, json_type, form, listed)
@@ -317,12 +319,14 @@ def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]
         tool: Its tool.
         given: The caller's arguments.
     """
-    known = parameters(tool)["properties"]
-    prefix = f"{step}."
-    for_any_step = {name: value for name, value in given.items() if name in known}
-    for_this_step = {
-        name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)
-    }
+    properties = parameters(tool)["properties"]
+    for_any_step: dict[str, Any] = {}
+    for_this_step: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in properties:
+            for_any_step[name] = value
+        if name.startswith(f"{step}."):
+            for_this_step[name.removeprefix(f"{step}.")] = value
     return for_any_step | for_this_step
 
 

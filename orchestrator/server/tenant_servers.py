@@ -146,11 +146,12 @@ class TenantServers:
         snapshot = await asyncio.to_thread(self._store.snapshot, self.tenant)
         counts = {server: len(tools) for server, tools in snapshot.tools.items()}
         self.pool.restore(counts, snapshot.failures)
+        profile = current()
         states = list[dict[str, Any]]()
         for state in self.pool.states():
-            if current().has_server(state.server):
-                shown = replace(state, last_error=error_for_model(state.last_error))
-                states.append(shown.to_json())
+            if profile.has_server(state.server):
+                error = error_for_model(state.last_error)
+                states.append(replace(state, last_error=error).to_json())
         return states
 
     async def offers(self, servers: Iterable[str]) -> dict[str, Offer]:

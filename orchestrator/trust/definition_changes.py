@@ -14,7 +14,7 @@ A changed text waits if it has new words, because a server can append an order i
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -182,17 +182,17 @@ def _first_action(tool: Tool) -> str:
 def _of_passages(before: Tool, now: Tool) -> Iterator[Difference]:
     """Yield the passages of a definition's texts that say something new. New parameters are reported apart."""
     accepted_words = _words(before)
-    accepted = set(accepted_words)
+    accepted = frozenset(accepted_words)
     now = _without_new_parameters(before, now)
-    says_something_new = False
-    for passage in _other_passages(accepted_words, _words(now)):
-        new = [word for word in passage if word not in accepted]
-        has_new_words = len(new) >= NEW_WORDS and len(new) >= NEW_SHARE * len(passage)
-        if has_new_words or len(passage) >= LONG_PASSAGE:
-            says_something_new = True
-            text = " ".join(passage)
-            yield Difference(_NEW_TEXT, "", text, f"a new text: {text!r}")
-    if not says_something_new:
+    passages = [
+        passage
+        for passage in _other_passages(accepted_words, _words(now))
+        if _says_something_new(passage, accepted)
+    ]
+    for passage in passages:
+        text = " ".join(passage)
+        yield Difference(_NEW_TEXT, "", text, f"a new text: {text!r}")
+    if not passages:
         for sentence in _new_sentences(accepted_words, now):
             yield Difference(_NEW_TEXT, "", sentence, f"a new sentence: {sentence!r}")
 
@@ -212,6 +212,13 @@ def _new_sentences(accepted: Sequence[str], now: Tool) -> Iterator[str]:
                 runs = zip(words, words[1:], words[2:], strict=False)
                 if accepted_runs.isdisjoint(runs):
                     yield sentence.strip()
+
+
+def _says_something_new(passage: Sequence[str], accepted: Collection[str]) -> bool:
+    if len(passage) >= LONG_PASSAGE:
+        return True
+    new = [word for word in passage if word not in accepted]
+    return len(new) >= NEW_WORDS and len(new) >= NEW_SHARE * len(passage)
 
 
 def _without_new_parameters(before: Tool, now: Tool) -> Tool:

@@ -110,15 +110,18 @@ def _pins(
 def waiting(store: Store, tenant: str) -> list[Waiting]:
     """Return the tenant's changed definitions that wait."""
     entries = store.entries(tenant)
-    found = list[Waiting]()
+    changed = list[Waiting]()
     for server in store.servers(tenant, own=True):
         tools = [tool for tool in store.of_server(tenant, server) if is_quarantined(tool)]
-        pins = store.accepted(tenant, server, entries.get(server, "")) if tools else {}
+        if not tools:
+            continue
+        pins = store.accepted(tenant, server, entries.get(server, ""))
         for tool in tools:
             pin = pins.get(tool.name)
             changes = differences(plain(pin), plain(tool)) if pin else ()
-            found.append(Waiting(tool, tool.labels[QUARANTINED], changes, pin))
-    return found
+            why = tool.labels[QUARANTINED]
+            changed.append(Waiting(tool, why, changes, pin))
+    return changed
 
 
 def trust_digest(tools: Collection[Tool]) -> str:

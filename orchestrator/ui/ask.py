@@ -19,14 +19,15 @@ async def ask(request: Request) -> Response:
     scope = Scope.of(request)
     task = request.query_params.get("task", "").strip()
     if not task:
-        known = await scope.router.engine.catalogue(scope.tenant)
-        counts = {"tools": len(known), "servers": len(known.places)}
+        catalogue = await scope.router.engine.catalogue(scope.tenant)
+        counts = {"tools": len(catalogue), "servers": len(catalogue.places)}
         return page(request, "ask.html", asked="", kept=False, shown=None, **counts)
     asked = RouteRequest(query=task, tenant=scope.tenant, actor=os_user())
     decision = await scope.router.route(asked)
     past = await scope.router.past_like(asked)
     shown = Shown.of(explained(decision, past))
-    return page(request, "ask.html", asked=task, kept=False, **view(shown, scope.options.gate))
+    gate = scope.options.gate
+    return page(request, "ask.html", asked=task, kept=False, **view(shown, gate))
 
 
 async def kept(request: Request, form: FormData) -> Response:

@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from starlette.datastructures import FormData
@@ -89,18 +89,23 @@ def collisions(catalogue: Catalogue) -> list[tuple[str, list[str]]]:
 
     Names are equal if they have the same letters and digits: `createIssue` and `create_issue` collide.
     """
-    # The first tool of each server, by the letters of its name.
-    by_letters = defaultdict[str, dict[str, Tool]](dict)
-    for tool in catalogue:
-        letters = _NO_LETTER.sub("", tool.name).lower()
-        by_letters[letters].setdefault(tool.server, tool)
+    shared = [list(by_server.values()) for by_server in _by_letters(catalogue).values()]
     names = list[tuple[str, list[str]]]()
-    for by_server in sorted(by_letters.values(), key=len, reverse=True):
-        if len(by_server) == 1:
-            break
-        tools = list(by_server.values())
-        names.append((_usual_name(tools), [tool.key for tool in tools]))
+    for tools in sorted(shared, key=len, reverse=True):
+        if len(tools) > 1:
+            keys = [tool.key for tool in tools]
+            names.append((_usual_name(tools), keys))
     return names
+
+
+def _by_letters(tools: Iterable[Tool]) -> dict[str, dict[str, Tool]]:
+    """Return the first tool of each server by the letters and digits of the tools' names."""
+    groups: dict[str, dict[str, Tool]] = {}
+    for tool in tools:
+        letters = _NO_LETTER.sub("", tool.name).lower()
+        by_server = groups.setdefault(letters, {})
+        by_server.setdefault(tool.server, tool)
+    return groups
 
 
 def _usual_name(tools: Sequence[Tool]) -> str:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from orchestrator.records.relation import NEEDS, SIMILAR, USED_WITH, Edge
 
@@ -72,13 +73,10 @@ def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> GraphDrawing | None
 
 def _columns(edges: Sequence[Edge], hops: Mapping[str, int]) -> list[list[str]]:
     """Return the tools of the edges in columns, by their distance from the first tools."""
-    by_distance: dict[int, list[str]] = {}
-    for edge in edges:
-        for key in (edge.source, edge.to):
-            column = by_distance.setdefault(hops.get(key, 0), [])
-            if key not in column:
-                column.append(key)
-    return [by_distance[distance] for distance in sorted(by_distance)]
+    keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.to))
+    in_order = sorted(keys, key=lambda key: hops.get(key, 0))
+    columns = groupby(in_order, key=lambda key: hops.get(key, 0))
+    return [list(column) for _, column in columns]
 
 
 def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:

@@ -132,16 +132,17 @@ async def _replay(
 
 def _print_replayed(result: dict[str, Any], replayed: list[Replayed]) -> None:
     different = [task for task in replayed if task.lost or task.gained or task.moved]
-    means = [f"{name} {result[name]['before']:g} to {result[name]['after']:g}" for name in _MEANS]
     changes = ", ".join(f"{result[name]} {name}" for name in ("lost", "gained", "moved"))
-    counts = (
-        f"{counted(result['tasks'], 'task')}: {changes}, {result['gate_flips']} found by other legs"
-    )
-    print_table(
-        ("task", "lost", "gained", "moved", "confidence"),
-        map(_row, different[:_MOST_TASKS]),
-        footer=(counts, f"mean {', '.join(means)}"),
-    )
+    tasks = counted(result["tasks"], "task")
+    counts = f"{tasks}: {changes}, {result['gate_flips']} found by other legs"
+    means = ", ".join(_change(name, result[name]) for name in _MEANS)
+    columns = ("task", "lost", "gained", "moved", "confidence")
+    rows = map(_row, different[:_MOST_TASKS])
+    print_table(columns, rows, footer=(counts, f"mean {means}"))
+
+
+def _change(name: str, means: dict[str, float]) -> str:
+    return f"{name} {means['before']:g} to {means['after']:g}"
 
 
 def _row(task: Replayed) -> tuple[str, ...]:

@@ -111,11 +111,13 @@ def _matches(decision: Decision, matches: Sequence[Match], *, in_full: bool, wid
     rows.columns[2].no_wrap = longest + _OTHER_COLUMNS <= width
     rows.style = "dim" if decision.stage is Stage.NONE else ""
     for match in matches:
-        star = "*" if match.tool.key in decision.recommended else ""
-        reasons = [one_line(match.why), *(_evidence(match) if in_full else [])]
-        probability = f"{match.probability:.2f}"
-        kind = str(match.tool.kind)
-        add_rows(rows, [(star, probability, match.tool.key, kind, lines(*reasons))])
+        tool = match.tool
+        star = "*" if tool.key in decision.recommended else ""
+        reasons = [one_line(match.why)]
+        if in_full:
+            reasons += _evidence(match)
+        cells = (star, f"{match.probability:.2f}", tool.key, str(tool.kind), lines(*reasons))
+        add_rows(rows, [cells])
     return rows
 
 

@@ -224,16 +224,19 @@ def _print_result(result: dict[str, Any]) -> None:
     measured = {result["set"]: result}
     if "decided" in result:
         measured["decided"] = result["decided"]
-    order = [_order_row(name, figures) for name, figures in measured.items()]
-    numbers = ("queries", *_ORDER)
-    print_table(
-        ("", *numbers), order, numbers=numbers, footer=(*_ORDER_MEANINGS, ""), padding=(0, 1, 0, 0)
-    )
+    _print_order(measured)
     confidence = [_confidence_row(name, figures) for name, figures in measured.items()]
     meanings = [line.format(gate=result["confidence"]["gate"]) for line in _CONFIDENCE_MEANINGS]
     footer = [*meanings, _REFUSAL_MEANING, "", *_summary(result)]
     shares = (*_CONFIDENCE, *_REFUSALS)
     print_table(("", *shares), confidence, numbers=shares, footer=footer)
+
+
+def _print_order(measured: dict[str, dict[str, Any]]) -> None:
+    rows = [_order_row(name, figures) for name, figures in measured.items()]
+    numbers = ("queries", *_ORDER)
+    footer = (*_ORDER_MEANINGS, "")
+    print_table(("", *numbers), rows, numbers=numbers, footer=footer, padding=(0, 1, 0, 0))
 
 
 def _order_row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
@@ -331,12 +334,15 @@ def _fit(query_set: QuerySet, options: Options, write: Path | None, output: str)
 
 def _print_fit(about: Mapping[str, Any], gate: float) -> None:
     queries = counted(about["queries"], "query", "queries")
-    scope = f"held-out fifths of {queries} of {about['set']}, {counted(about['tools'], 'tool')}"
-    rows = [
-        (name, *(_figure(about[when][measure]) for measure in _CONFIDENCE))
-        for name, when in (("built-in", "before"), ("fitted", "after"))
-    ]
+    tools = counted(about["tools"], "tool")
+    scope = f"held-out fifths of {queries} of {about['set']}, {tools}"
+    rows = [_fit_row("built-in", about["before"]), _fit_row("fitted", about["after"])]
     meanings = [line.format(gate=gate) for line in _CONFIDENCE_MEANINGS]
-    print_table(("", *_CONFIDENCE), rows, numbers=_CONFIDENCE, footer=(f"on {scope}", *meanings))
+    footer = (f"on {scope}", *meanings)
+    print_table(("", *_CONFIDENCE), rows, numbers=_CONFIDENCE, footer=footer)
     console().print(dim(""))
     show_guarantees(about["guarantees"], scope)
+
+
+def _fit_row(name: str, figures: Mapping[str, float | None]) -> tuple[str, ...]:
+    return name, *(_figure(figures[measure]) for measure in _CONFIDENCE)

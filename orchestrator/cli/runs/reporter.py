@@ -169,13 +169,8 @@ class RunReporter:
                 await self._ask(step)
 
     async def _ask(self, step: StepProgress) -> None:
-        import termios  # Windows has none.
-
         call = f"{step.tool} be called with {as_json(step.arguments)}"
-        # Keys that were typed before the question do not answer it.
-        termios.tcflush(0, termios.TCIFLUSH)
-        click.echo(inline(f"{step.step} {step.task!r}: may {call}? [y/N]: "), err=True, nl=False)
-        allowed = (await _typed_line()).strip().lower() in ("y", "yes")
+        allowed = await _confirmed(f"{step.step} {step.task!r}: may {call}?")
         # A cancelled update of the SDK is a timeout to its caller, and the cancellation would be lost.
         self._answering = asyncio.create_task(self._pass_on(step, allowed=allowed))
         await asyncio.shield(self._answering)
@@ -198,6 +193,16 @@ def _reason(failure: "Failure") -> str:
     while failure.HasField("server_failure_info") and failure.HasField("cause"):
         failure = failure.cause
     return failure.message
+
+
+async def _confirmed(question: str) -> bool:
+    """Ask a person at the terminal. Keys that were typed before the question do not answer it."""
+    import termios  # Windows has none.
+
+    termios.tcflush(0, termios.TCIFLUSH)
+    click.echo(inline(f"{question} [y/N]: "), err=True, nl=False)
+    answer = await _typed_line()
+    return answer.strip().lower() in ("y", "yes")
 
 
 async def _typed_line() -> str:

@@ -107,15 +107,16 @@ def add(
     )
 
 
-def _print_entry(server: "RegistryServer", name: str, found: "RegistryEntry", config: Path) -> None:
+def _print_entry(server: "RegistryServer", name: str, made: "RegistryEntry", config: Path) -> None:
     click.echo(inline(f"{server.name} {server.version}".rstrip()))
     if server.description:
         click.echo(f"  {one_line(server.description)}")
-    click.echo(f"  will {one_line(found.in_words)}")
-    for variable in found.variables:
+    click.echo(f"  will {one_line(made.in_words)}")
+    for variable in made.variables:
         click.echo(f"  needs {one_line(_in_words(variable))}")
     click.echo(f"entry {name!r} for {inline(str(config))}:")
-    click.echo(json.dumps({name: found.entry}, indent=2, ensure_ascii=False))
+    entry = {name: made.entry}
+    click.echo(json.dumps(entry, indent=2, ensure_ascii=False))
 
 
 def _in_words(variable: "Variable") -> str:

@@ -315,14 +315,16 @@ async def connecting(
 
 def phases_in_words(phases: Mapping[str, str], failed: Sequence[str]) -> str:
     """Return a phrase such as "installing a, b; listing c; waiting d, e and 3 more; failed f"."""
+    if not phases:
+        return ""
     by_phase: dict[str, list[str]] = {}
     for server, phase in phases.items():
         by_phase.setdefault(phase, []).append(server)
-    waiting = by_phase.pop("waiting", [])
-    if not phases:
-        return ""
-    groups = [*by_phase.items(), ("waiting", waiting), ("failed", failed)]
-    return "; ".join(f"{phase} {_few(servers)}" for phase, servers in groups if servers)
+    if "waiting" in by_phase:
+        by_phase["waiting"] = by_phase.pop("waiting")  # Last.
+    if failed:
+        by_phase["failed"] = [*failed]
+    return "; ".join(f"{phase} {_few(servers)}" for phase, servers in by_phase.items())
 
 
 def _few(servers: Sequence[str]) -> str:

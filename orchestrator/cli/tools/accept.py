@@ -7,11 +7,11 @@ import click
 from orchestrator.cli.shared.command_options import TEXT, taking
 from orchestrator.cli.shared.output import counted, note, present, suggestion
 from orchestrator.cli.shared.workspace import Workspace
-from orchestrator.cli.tools.changes import print_change
+from orchestrator.cli.tools.changes import print_change, quoted_line
 from orchestrator.cli.tools.list_tools import ALL_SHOWN
 from orchestrator.cli.trust.audit import audited
 from orchestrator.cli.trust.consent import YES_OPTION, confirm
-from orchestrator.common.lines import as_json, one_line
+from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.index.flags import VOUCHED, suspicions
 from orchestrator.records.tool import Tool
@@ -72,14 +72,17 @@ def _chosen_tools(
 ) -> dict[str, Tool]:
     """Return the tools with these keys, and the waiting tools of the servers with these names."""
     servers = {tool.server for tool in stored.values()}.difference(stored)
-    unknown = [key for key in keys if key not in stored and key not in servers]
-    if unknown:
-        hint = suggestion(unknown[0], stored, ALL_SHOWN)
-        raise InvalidInput(f"{tenant} has stored no tool {unknown[0]!r}; {hint}")
-    chosen = {key: stored[key] for key in keys if key in stored}
+    chosen: dict[str, Tool] = {}
+    for key in keys:
+        if key in stored:
+            chosen[key] = stored[key]
+        elif key not in servers:
+            hint = suggestion(key, stored, ALL_SHOWN)
+            raise InvalidInput(f"{tenant} has stored no tool {key!r}; {hint}")
     if servers.intersection(keys):
-        waiting = pins.waiting(store, tenant)
-        chosen |= {change.tool.key: change.tool for change in waiting if change.tool.server in keys}
+        for change in pins.waiting(store, tenant):
+            if change.tool.server in keys:
+                chosen[change.tool.key] = change.tool
     return chosen
 
 
@@ -90,5 +93,6 @@ def _show_to_accept(store: Store, tenant: str, chosen: Mapping[str, Tool]) -> No
         if key in changes:
             print_change(changes[key], err=True)
             continue
-        click.echo(one_line(f"{key}: {'; '.join(suspicions(tool)) or 'not flagged'}"), err=True)
-        click.echo(f"    {one_line(as_json(tool.description)[1:-1])}", err=True)
+        flags = "; ".join(suspicions(tool)) or "not flagged"
+        texts = (one_line(f"{key}: {flags}"), f"    {quoted_line(tool.description)}")
+        click.echo("\n".join(texts), err=True)

@@ -46,10 +46,17 @@ def _print_changes(changes: "Sequence[Waiting]") -> None:
 
 def print_change(change: "Waiting", *, err: bool = False) -> None:
     """Show a changed definition: why it waits, and each difference. With `err`, on standard error."""
-    click.echo(one_line(f"{change.tool.key}: {change.why}"), err=err)
+    lines = [one_line(f"{change.tool.key}: {change.why}")]
     for difference in change.differences:
         reason = " (the reason for the wait)" if difference.risk else ""
-        click.echo(f"  {one_line(difference.part)}{reason}", err=err)
-        for sign, text in (("-", difference.before), ("+", difference.now)):
-            if text:
-                click.echo(f"    {sign} {one_line(as_json(text)[1:-1])}", err=err)
+        lines.append(f"  {one_line(difference.part)}{reason}")
+        if difference.before:
+            lines.append(f"    - {quoted_line(difference.before)}")
+        if difference.now:
+            lines.append(f"    + {quoted_line(difference.now)}")
+    click.echo("\n".join(lines), err=err)
+
+
+def quoted_line(text: str) -> str:
+    """Return a text of a definition on one line, with its line ends and invisible characters escaped."""
+    return one_line(as_json(text)[1:-1])

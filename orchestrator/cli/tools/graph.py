@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 
 import click
 
@@ -43,9 +44,9 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
     async with await workspace.open_router(Options.from_env()) as router:
         state = await router.engine.begin(RouteRequest(query="", tenant=workspace.tenant), Clock())
     index = state.task.index
-    experience = state.task.experience
+    more = partial(used_together, state.task.experience, index)
     warn(state.warnings)
-    edges = _edges(index, of, hops, lambda tool: used_together(experience, index, tool))
+    edges = _edges(index, of, hops, more)
     nodes = _nodes(index, of, edges)
     if output == "json":
         echo_json({"nodes": nodes, "edges": [asdict(edge) for edge in edges]})
@@ -71,17 +72,20 @@ def _nodes(index: Index, of: str | None, edges: Sequence[Edge]) -> list[str]:
 def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
     """Return the relations of all tools, of a server's tools, or around one tool."""
     catalogue = index.catalogue
-    if of is None or of in catalogue.places:
-        positions = range(len(catalogue))
-        if of is not None:
-            positions = positions[catalogue.places[of]]
+    positions = range(len(catalogue))
+    if of is None:
         return _edges_from(index, positions, more)
+    if of in catalogue.places:
+        of_server = positions[catalogue.places[of]]
+        return _edges_from(index, of_server, more)
     key = catalogue.current(of)
     if key not in catalogue.positions:
-        hint = suggestion(of, [*catalogue.places, *catalogue.positions], ALL_SHOWN)
+        choices = [*catalogue.places, *catalogue.positions]
+        hint = suggestion(of, choices, ALL_SHOWN)
         raise InvalidInput(f"unknown tool or server {of!r}; {hint}")
     _, near = index.graph.excerpt(key, hops=hops, more=more)
-    return list(dict.fromkeys([*near, *_edges_to(index, key, more)]))
+    leading = _edges_to(index, key, more)
+    return list(dict.fromkeys([*near, *leading]))
 
 
 def _edges_to(index: Index, key: str, more: More) -> list[Edge]:
@@ -101,13 +105,16 @@ def _edges_from(index: Index, positions: Iterable[int], more: More) -> list[Edge
 
 
 def _mermaid(nodes: Sequence[str], edges: Sequence[Edge]) -> list[str]:
-    number = {key: position for position, key in enumerate(nodes)}
-    boxes = [f'  t{number[key]}["{_quoted(key)}"]' for key in nodes]
-    arrows = [
-        f'  t{number[edge.source]} {_arrow(edge)}|"{_quoted(edge.type)}"| t{number[edge.to]}'
-        for edge in edges
-    ]
-    return ["graph LR", *boxes, *arrows]
+    lines = ["graph LR"]
+    ids: dict[str, str] = {}
+    for number, key in enumerate(nodes):
+        ids[key] = f"t{number}"
+        lines.append(f'  {ids[key]}["{_quoted(key)}"]')
+    for edge in edges:
+        source = ids[edge.source]
+        target = ids[edge.to]
+        lines.append(f'  {source} {_arrow(edge)}|"{_quoted(edge.type)}"| {target}')
+    return lines
 
 
 def _arrow(edge: Edge) -> str:

@@ -23,6 +23,7 @@ from orchestrator.trust.audit import EVENTS, Audit, Entry
 
 _MOST_PROBLEMS = 20
 _FILTERS = ("event", "tenant", "tool")
+_COLUMNS = ("when", "event", "tenant", "actor", "tool", "approval", "result", "ms")
 
 
 def audited(event: str, tenant: str, **fields: Any) -> None:
@@ -61,8 +62,7 @@ def list_lines(last: int, output: str, **filters: str | None) -> None:
     elif output == "jsonl":
         echo_json_lines(newest)
     else:
-        columns = ("when", "event", "tenant", "actor", "tool", "approval", "result", "ms")
-        print_table(columns, map(_row, newest), numbers=("ms",))
+        print_table(_COLUMNS, map(_row, newest), numbers=("ms",))
         note(f"{counted(len(newest), 'line')} of the audit log in {log.folder}")
 
 
@@ -76,16 +76,10 @@ def _filtered(
 
 
 def _row(line: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        line.get("at", "")[:19],
-        line.get("event", ""),
-        line.get("tenant", ""),
-        line.get("actor", ""),
-        line.get("tool") or line.get("server", ""),
-        line.get("approval", ""),
-        line.get("result", ""),
-        f"{line.get('ms', 0):.0f}",
-    )
+    named = {**line, "when": line.get("at", "")[:19], "ms": f"{line.get('ms', 0):.0f}"}
+    if not named.get("tool"):
+        named["tool"] = line.get("server", "")
+    return tuple(named.get(column, "") for column in _COLUMNS)
 
 
 @audit.command()

@@ -242,8 +242,12 @@ def read_env_file(path: str, named: str) -> dict[str, str]:
     from dotenv.parser import parse_stream
 
     with reading(named, 'give its path, or "env"', InvalidConfig):
-        lines = list(parse_stream(StringIO(read_text(path, most_bytes=_MOST_ENV_BYTES))))
-    for line in lines:
-        if line.error or (line.key and line.value is None):
-            raise InvalidConfig(f"{named}, line {line.original.line}: give NAME=VALUE")
-    return {line.key: line.value for line in lines if line.key and line.value is not None}
+        text = read_text(path, most_bytes=_MOST_ENV_BYTES)
+        bindings = list(parse_stream(StringIO(text)))
+    variables: dict[str, str] = {}
+    for binding in bindings:
+        if binding.key and binding.value is not None and not binding.error:
+            variables[binding.key] = binding.value
+        elif binding.key or binding.error:
+            raise InvalidConfig(f"{named}, line {binding.original.line}: give NAME=VALUE")
+    return variables

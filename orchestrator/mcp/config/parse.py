@@ -206,23 +206,29 @@ class ServerSpec(BaseModel):
         references, and on arguments and the address without secrets. A new token does not make a new server. If an
         argument is a relative file or folder, the working folder counts.
         """
-        secrets = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
-        start = [secrets.redact(text) for text in (self.command, *self.args, self.url)]
+        start = [self.command, *self.args, self.url]
+        secrets = Secrets([*argument_secrets(start[:-1]), *url_secrets(self.url)])
         variables = {name: [name] for name in self.env_pass}  # As `"env": {"NAME": "${NAME}"}`.
         for name, text in {**self.env, **self.headers}.items():
             variables[name] = [match["name"] or match["file"] for match in VARIABLE.finditer(text)]
-        folder = self.cwd
-        if self.command:
-            base = Path(self.cwd or "").expanduser().absolute()
-            if _names_a_file(base, (self.command, *self.args, self.env_file)):
-                folder = str(base)
-        server = json.dumps([start, folder, self.env_file, variables], sort_keys=True)
+        redacted = [secrets.redact(text) for text in start]
+        server = [redacted, self._folder_that_counts(), self.env_file, variables]
         chosen = [
             self.only_tools and sorted(self.only_tools),
             sorted(self.disabled_tools),
             self.trust_annotations,
         ]
-        return digest(server, OF_SERVER) + digest(json.dumps(chosen), 8)
+        of_server = digest(json.dumps(server, sort_keys=True), OF_SERVER)
+        of_choice = digest(json.dumps(chosen), 8)
+        return of_server + of_choice
+
+    def _folder_that_counts(self) -> str | None:
+        """Return the absolute working folder if the entry names a file in it, otherwise as it is written."""
+        if not self.command:
+            return self.cwd
+        folder = Path(self.cwd or "").expanduser().absolute()
+        is_used = _names_a_file(folder, (self.command, *self.args, self.env_file))
+        return str(folder) if is_used else self.cwd
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
         """Return the entry with its variables replaced. Raises InvalidConfig with all missing or broken variables."""
@@ -395,13 +401,13 @@ class McpConfig:
         """Return this configuration with an earlier one's entries instead of entries that are broken now. Warns about
         them.
         """
-        broken = {name: spec.problem for name, spec in self.servers.items() if spec.problem}
-        kept = {
-            name: old for name, old in before.servers.items() if name in broken and not old.problem
-        }
-        for name in kept:
-            logger.warning("%s; the previous entry stays in use", broken[name])
-        return McpConfig({**self.servers, **kept}, self.source, self.off, self.profiles)
+        servers = dict(self.servers)
+        for name, spec in self.servers.items():
+            earlier = before.servers.get(name)
+            if spec.problem and earlier is not None and not earlier.problem:
+                servers[name] = earlier
+                logger.warning("%s; the previous entry stays in use", spec.problem)
+        return McpConfig(servers, self.source, self.off, self.profiles)
 
     def lacks(self, name: str) -> str:
         """Return a sentence that explains why there is no server of this name, with the remedy."""

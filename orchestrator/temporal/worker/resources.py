@@ -266,13 +266,14 @@ class Resources:
         if self._mcp_servers is None or not has_mcp_tool:
             return decision
         self._begin_to_warm(decision)
-        labels, warnings = await self._limits_at_hand(decision.tenant)
+        labels, unread = await self._limits_at_hand(decision.tenant)
+        warnings = [*decision.warnings, *unread]
         connections = self._tenants.get(decision.tenant)
         if connections is not None:
             servers = {match.tool.server for match in decision.matches}
-            warnings = (*warnings, *connections.refusals(sorted(servers)))
+            warnings += connections.refusals(sorted(servers))
         matches = [replace(match, tool=_limited(match.tool, labels)) for match in decision.matches]
-        return replace(decision, matches=tuple(matches), warnings=(*decision.warnings, *warnings))
+        return replace(decision, matches=tuple(matches), warnings=tuple(warnings))
 
     async def of_catalogue(self, call: ToolCall) -> ToolCall:
         """Return the call with the tool from the tenant's catalogue, because a caller may have invented a definition.

@@ -68,13 +68,12 @@ class Results:
     async def page(self, request: PageRequest) -> ResultPage:
         """Return a part of a text, from the offset on and within the tokens, with the offset of the next part."""
         text = await self.text(request.tenant, request.whole)
-        piece = text[
-            request.offset : request.offset + min(4 * request.max_tokens, MAX_RESULT_BYTES)
-        ]
-        while (tokens := count_tokens(piece)) > request.max_tokens and len(piece) > 1:
-            piece = piece[: max(1, len(piece) * request.max_tokens // tokens)]
-        end = request.offset + len(piece)
-        return ResultPage(text=piece, characters=len(text), next=end if end < len(text) else None)
+        most_characters = min(4 * request.max_tokens, MAX_RESULT_BYTES)
+        start = request.offset
+        part = _within(text[start : start + most_characters], request.max_tokens)
+        end = start + len(part)
+        following = end if end < len(text) else None
+        return ResultPage(text=part, characters=len(text), next=following)
 
     async def expand(self, tenant: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with whole results instead of their references."""
@@ -106,6 +105,16 @@ class Results:
             return await asyncio.to_thread(_whole, self._folder(tenant) / name)
         except FileNotFoundError:
             return None
+
+
+def _within(text: str, max_tokens: int) -> str:
+    """Return the beginning of a text that has at most so many tokens, and at least one character."""
+    tokens = count_tokens(text)
+    while tokens > max_tokens and len(text) > 1:
+        share = len(text) * max_tokens // tokens
+        text = text[: max(1, share)]
+        tokens = count_tokens(text)
+    return text
 
 
 def _whole(path: Path) -> str:
