@@ -20,7 +20,8 @@ from orchestrator.errors import (
     ToolrouteError,
     Unauthorised,
 )
-from orchestrator.llm.client import MOST_CHARS_PER_TOKEN, Models
+from orchestrator.llm.answers import MOST_CHARS_PER_TOKEN
+from orchestrator.llm.client import Models
 from orchestrator.options import Options
 from orchestrator.records.usage import Usage
 from orchestrator.testing import (

@@ -181,12 +181,9 @@ class Toolbox:
         called = [name for exchange in exchanges for name in exchange.calls]
         before = list(dict.fromkeys([*self.keep, *earlier.names, *called]))
         by_name = {tool.name: tool for tool in tools}
-        offered_before = tuple(by_name[name] for name in before if name in by_name)
+        seen = tuple(by_name[name] for name in before if name in by_name)
         decision = await self.decide(tools, exchanges, tenant, actor)
-        if decision:
-            delta = decision.delta(Delta(new=offered_before))
-        else:
-            delta = Delta.between(offered_before, tools)
+        delta = decision.delta(Delta(new=seen)) if decision else Delta.between(seen, tools)
         names = dict.fromkeys([*before, *(tool.name for tool in delta.offered)])
         turn = begun or _Turn()
         return _Turn(tuple(names), {**turn.tools, **by_name}, decision or turn.decision)

@@ -6,22 +6,18 @@ policy decides. The OpenAI client's retries are off, because they repeat request
 """
 
 import asyncio
-import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.common.endpoints import (
     NO_KEY,
     OPENAI_URL,
-    address,
     complaint,
-    secrets_of,
     unanswered,
 )
 from orchestrator.common.fields import named
@@ -32,39 +28,31 @@ from orchestrator.errors import (
     InvalidConfig,
     InvalidInput,
     ModelFailed,
-    ModelRefused,
     ModelUnavailable,
     NoCredit,
     ToolrouteError,
     Unauthorised,
 )
+from orchestrator.llm.answers import (
+    Answer,
+    Message,
+    Shape,
+    answer_of,
+    read_answer,
+    repair_message,
+    response_format,
+    schema_of,
+    with_usage,
+)
+from orchestrator.llm.endpoint import UNREADABLE, Endpoint
 from orchestrator.options import Options, model_key
 from orchestrator.records.usage import Usage
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
-Shape = TypeVar("Shape", bound=BaseModel)
-Message = dict[str, str]
 
 LONGEST_WAIT_S = 30.0
 """The maximum Retry-After, in seconds, that a call waits for. After a longer one, the caller continues without the
 model."""
 LEAST_ANSWER = 100
 """The minimum number of tokens for an answer. With fewer tokens left, the model is not asked."""
-MOST_CHARS_PER_TOKEN = 20
-MOST_CHARS = 96_000
-"""Longer answers are cut, because some endpoints ignore the limit and a workflow history must have room for them."""
-_CONNECT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """One chat completion: its text, whether the text was cut, and its tokens."""
-
-    text: str
-    is_cut: bool
-    usage: Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +94,11 @@ class Models:
                 "no model is configured: set TOOLROUTE_MODEL, or give Options(model=...)"
             )
         self.url = options.model_url or OPENAI_URL
-        self._timeout_s = options.model_timeout_s
+        self._endpoint = Endpoint(self.url, options.model_timeout_s)
         self.tries = tries
         self._given_key = api_key
         # Most endpoints other than OpenAI's know only the older name.
         self._dialect = _Dialect() if self.url == OPENAI_URL else _Dialect(limit="max_tokens")
-        self._client: AsyncOpenAI | None = None
-        self._loop: Any = None
 
     def __repr__(self) -> str:
         return f"Models(route={self.route_model!r}, plan={self.plan_model!r}, url={self.where!r})"
@@ -120,7 +106,7 @@ class Models:
     @property
     def where(self) -> str:
         """The endpoint's address without a password or a key."""
-        return address(self.url)
+        return self._endpoint.where
 
     async def __aenter__(self) -> Self:
         return self
@@ -130,11 +116,7 @@ class Models:
 
     async def aclose(self) -> None:
         """Close the client. A later question opens a new one."""
-        client = self._client
-        # First: a question that comes while the old client closes opens a new one.
-        self._client = None
-        if client is not None:
-            await client.close()
+        await self._endpoint.aclose()
 
     async def ask(
         self,
@@ -174,14 +156,14 @@ class Models:
                 limit = _room(model, sent, shape, max_output_tokens, left)
                 answer = await self._complete(model, sent, shape, limit)
             usage += answer.usage
-            value, problems = _read(answer, shape)
+            value, problems = read_answer(answer, shape)
             if value is not None:
                 problems = list(check(value))
                 if not problems:
                     return value, usage
             reply = {"role": "assistant", "content": answer.text or "(nothing)"}
-            sent = [*messages, reply, _repair(problems)]
-        raise _with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
+            sent = [*messages, reply, repair_message(problems)]
+        raise with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
 
     async def write(
         self,
@@ -203,7 +185,7 @@ class Models:
         answer = await self._complete(model, messages, None, limit)
         text = answer.text.strip()
         if not text:
-            raise _with_usage(
+            raise with_usage(
                 AnswerInvalid(f"model {model!r} returned an empty answer"), answer.usage
             )
         if answer.is_cut:
@@ -212,7 +194,7 @@ class Models:
 
     async def _complete(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
-    ) -> _Answer:
+    ) -> Answer:
         """Send the request. Temporary failures are retried after the time that the endpoint gave."""
         from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
@@ -235,7 +217,7 @@ class Models:
 
     async def _in_its_dialect(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
-    ) -> _Answer:
+    ) -> Answer:
         """Send the request in the endpoint's dialect.
 
         If the endpoint rejects the JSON schema or the limit's name, the request is sent again without it.
@@ -264,7 +246,7 @@ class Models:
         shape: type[BaseModel] | None,
         limit: int,
         dialect: _Dialect,
-    ) -> _Answer:
+    ) -> Answer:
         import openai
 
         messages = [
@@ -272,61 +254,36 @@ class Models:
         ]
         body: dict[str, Any] = {"model": model, "messages": messages, dialect.limit: limit}
         if shape is not None:
-            body |= _wanted(shape, messages, structured=dialect.structured)
+            body |= response_format(shape, messages, structured=dialect.structured)
         try:
             # The client's own timeout starts again with every byte that arrives.
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._endpoint.timeout_s):
                 with LogFilter(self._secrets):
-                    completion = await self._open().chat.completions.create(**body)
-            return _answer_of(completion, limit)
+                    client = self._endpoint.client(self._key)
+                    completion = await client.chat.completions.create(**body)
+            return answer_of(completion, limit)
         except TimeoutError:
-            late = f"did not finish its answer within {self._timeout_s:g} seconds: raise model_timeout_s"
+            late = f"did not finish its answer within {self._endpoint.timeout_s:g} seconds: raise model_timeout_s"
             raise ModelUnavailable(f"model {model!r} at {self.where} {late}") from None
         except openai.BadRequestError:
             raise
         except openai.OpenAIError as error:
             raise self._error(error, model) from None
-        except (
-            ArithmeticError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-        ):
+        except UNREADABLE:
             raise ModelUnavailable(
                 f"the endpoint of model {model!r} did not answer with a chat completion"
             ) from None
 
-    def _open(self) -> "AsyncOpenAI":
-        loop = asyncio.get_running_loop()
-        # A client's connections belong to one event loop.
-        if self._client is None or self._loop is not loop:
-            self._loop = loop
-            from openai import AsyncOpenAI, Timeout
-
-            from orchestrator.common.bounded_http import AsyncBoundedClient
-
-            if not self._key and self.url == OPENAI_URL:
-                raise Unauthorised(NO_KEY)
-            timeout = Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
-            key = self._key or "none"
-            self._client = AsyncOpenAI(
-                api_key=key,
-                base_url=self.url,
-                max_retries=0,
-                timeout=timeout,
-                http_client=AsyncBoundedClient(timeout=timeout, follow_redirects=True),
-            )
-        return self._client
-
     @property
     def _key(self) -> str:
-        return self._given_key or model_key() or ""
+        key = self._given_key or model_key() or ""
+        if not key and self.url == OPENAI_URL:
+            raise Unauthorised(NO_KEY)
+        return key
 
     @property
     def _secrets(self) -> Secrets:
-        return secrets_of(self.url, self._key)
+        return self._endpoint.secrets(self._key)
 
     def _error(self, error: Exception, model: str) -> ToolrouteError:
         """Return the client's error as a toolroute error, by the possible remedy."""
@@ -385,114 +342,12 @@ def _room(
         return limit
     question = list[Any](messages)
     if shape:
-        question.append(_schema(shape))
+        question.append(schema_of(shape))
     needed = count_tokens(compact(question))
     if left - needed < min(limit, LEAST_ANSWER):
         few = f"the question needs {needed:,} tokens, but only {max(0, left):,} tokens of the budget are left"
         raise ModelFailed(f"model {model!r} was not asked: {few}")
     return min(limit, left - needed)
-
-
-def _schema(shape: type[BaseModel]) -> Any:
-    from openai import pydantic_function_tool
-
-    return pydantic_function_tool(shape)["function"]["parameters"]
-
-
-def _wanted(
-    shape: type[BaseModel], messages: Sequence[Message], *, structured: bool
-) -> dict[str, Any]:
-    """Return the parameters that ask for the shape: by its strict JSON schema, or in one more instruction."""
-    schema = _schema(shape)
-    if structured:
-        form = {"name": shape.__name__, "strict": True, "schema": schema}
-        return {"response_format": {"type": "json_schema", "json_schema": form}}
-    instruction = (
-        f"Answer with one JSON object and nothing else. Its JSON schema: {json.dumps(schema)}"
-    )
-    return {
-        "response_format": {"type": "json_object"},
-        "messages": [{"role": "system", "content": instruction}, *messages],
-    }
-
-
-def _answer_of(completion: Any, limit: int) -> _Answer:
-    """Return the content of a chat completion, which the client does not check. Raises TypeError if it is not text."""
-    choice = completion.choices[0]
-    usage = _usage_of(completion.usage)
-    text = choice.message.content
-    refusal = getattr(choice.message, "refusal", None)
-    if not (isinstance(text, str | None) and isinstance(refusal, str | None)):
-        raise TypeError("a message without text")
-    if refusal:
-        raise _with_usage(ModelRefused(f"the model refused the question: {refusal[:300]}"), usage)
-    if choice.finish_reason == "content_filter":
-        raise _with_usage(ModelRefused("the endpoint's content filter stopped the answer"), usage)
-    text = text or ""
-    max_chars = min(limit * MOST_CHARS_PER_TOKEN, MOST_CHARS)
-    is_cut = choice.finish_reason == "length" or len(text) > max_chars
-    return _Answer(text=text[:max_chars], is_cut=is_cut, usage=usage)
-
-
-def _usage_of(given: Any) -> Usage:
-    """Return the provider's usage figures as integers. Missing figures are 0."""
-    if given is None:
-        return Usage()
-    details = getattr(given, "prompt_tokens_details", None)
-    return Usage(
-        input=max(0, int(given.prompt_tokens or 0)),
-        output=max(0, int(given.completion_tokens or 0)),
-        cached=max(0, int(getattr(details, "cached_tokens", None) or 0)),
-    )
-
-
-def _read(answer: _Answer, shape: type[Shape]) -> tuple[Shape | None, list[str]]:
-    """Return the parsed answer, or the problem with it."""
-    if answer.is_cut:
-        return None, ["the answer reached the limit of output tokens before its end: be brief"]
-    try:
-        return shape.model_validate_json(_json_in(answer.text)), []
-    except ValidationError as error:
-        return None, [_problem(details) for details in error.errors()[:5]]
-
-
-def _problem(details: Any) -> str:
-    """Return one problem of pydantic as `steps.0.tool: Field required`."""
-    field = ".".join(map(str, details["loc"])) or "answer"
-    return f"{field}: {details['msg']}"
-
-
-def _json_in(text: str) -> str:
-    """Return the JSON object in an answer: models set their thoughts, a sentence or a fence around it."""
-    if not text.lstrip().startswith("{"):
-        text = _END_OF_THOUGHTS.split(text)[-1]
-    match = _BEGIN_OF_OBJECT.search(text)
-    if match is None:
-        return text
-    start = match.start()
-    try:
-        _, end = _DECODER.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        return text[start:]
-    return text[start:end]
-
-
-_END_OF_THOUGHTS = re.compile("</think(?:ing)?>")
-_BEGIN_OF_OBJECT = re.compile(r"\{\s*[\"}]")
-_DECODER = json.JSONDecoder()
-
-
-def _repair(problems: Sequence[str]) -> Message:
-    listed = "".join(f"\n- {problem}" for problem in problems)
-    return {
-        "role": "user",
-        "content": f"That answer cannot be used:{listed}\nAnswer again, whole, with this mended.",
-    }
-
-
-def _with_usage(error: ToolrouteError, usage: Usage) -> ToolrouteError:
-    error.usage = usage
-    return error
 
 
 def _simpler(dialect: _Dialect, first: _Dialect, complaint: str, structured: bool) -> _Dialect:

@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.errors import InvalidArguments, InvalidInput
-from orchestrator.llm.client import Message, Models, spent_before
+from orchestrator.llm.answers import Message
+from orchestrator.llm.client import Models, spent_before
 from orchestrator.llm.context import build
 from orchestrator.llm.plan import arguments_so_far
 from orchestrator.llm.prompts import ANSWER, FILL

@@ -27,7 +27,8 @@ from orchestrator.errors import (
     ToolrouteError,
 )
 from orchestrator.llm import context
-from orchestrator.llm.client import Models, Shape, spent_before
+from orchestrator.llm.answers import Shape
+from orchestrator.llm.client import Models, spent_before
 from orchestrator.llm.prompts import CHOOSE, PLAN
 from orchestrator.planning.arguments import WHOLE, coerce, given_for
 from orchestrator.planning.planner import finish, plan

@@ -1,14 +1,14 @@
 """A reranker: any endpoint that takes a query with texts at `/rerank`, as Cohere, Jina, vLLM and TEI serve it."""
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from orchestrator.common.endpoints import OPENAI_URL, address, complaint, secrets_of, unanswered
+from orchestrator.common.endpoints import OPENAI_URL, complaint, unanswered
 from orchestrator.common.redact import LogFilter
 from orchestrator.errors import InvalidConfig, ModelUnavailable, ToolrouteError, Unauthorised
+from orchestrator.llm.endpoint import UNREADABLE, Endpoint
 from orchestrator.options import Options, model_key, rerank_key
 
 _FORMS: Mapping[int, tuple[str, Mapping[str, Any]]] = {
@@ -36,23 +36,18 @@ class Reranker:
             raise InvalidConfig(
                 "no reranker is configured: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)"
             )
-        self._url = options.rerank_url
+        self._endpoint = Endpoint(options.rerank_url, options.route_timeout_s)
         self._model = options.rerank_model
-        self._timeout_s = options.route_timeout_s
-        shared = _host(self._url) == _host(options.model_url or OPENAI_URL)
+        shared = _host(options.rerank_url) == _host(options.model_url or OPENAI_URL)
         self._key = rerank_key() or (model_key() if shared else None)
         self._form: tuple[str, Mapping[str, Any]] = ("documents", {})
-        self._client: Any = None
-        self._loop: Any = None
 
     def __repr__(self) -> str:
-        return f"Reranker({address(self._url)!r})"
+        return f"Reranker({self._endpoint.where!r})"
 
     async def aclose(self) -> None:
         """Close the client. A later question opens a new one."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        await self._endpoint.aclose()
 
     async def rank(self, query: str, texts: Sequence[str]) -> tuple[int, ...]:
         """Return the positions of the texts that the reranker scored, most relevant first.
@@ -64,20 +59,13 @@ class Reranker:
         import openai
 
         try:
-            with LogFilter(secrets_of(self._url, self._key)):
+            with LogFilter(self._endpoint.secrets(self._key)):
                 return _order(await self._request(query, texts), len(texts))
         except openai.OpenAIError as error:
             raise self._error(error) from None
-        except (
-            ArithmeticError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-        ):
+        except UNREADABLE:
             raise ModelUnavailable(
-                f"the reranker at {address(self._url)} did not answer with scores"
+                f"the reranker at {self._endpoint.where} did not answer with scores"
             ) from None
 
     async def _request(self, query: str, texts: Sequence[str]) -> Any:
@@ -107,31 +95,12 @@ class Reranker:
         field, truncation = form
         model = {"model": self._model} if self._model else {}
         body = {"query": query, field: list(texts), **truncation, **model}
-        return await self._opened().post("/rerank", cast_to=object, body=body)
-
-    def _opened(self) -> Any:
-        loop = asyncio.get_running_loop()
-        # A client's connections belong to one event loop.
-        if self._client is None or self._loop is not loop:
-            self._loop = loop
-            from openai import AsyncOpenAI
-
-            from orchestrator.common.bounded_http import AsyncBoundedClient
-
-            web = AsyncBoundedClient(timeout=self._timeout_s, follow_redirects=True)
-            self._client = AsyncOpenAI(
-                api_key=self._key or "none",
-                base_url=self._url,
-                max_retries=0,
-                timeout=self._timeout_s,
-                http_client=web,
-            )
-        return self._client
+        return await self._endpoint.client(self._key).post("/rerank", cast_to=object, body=body)
 
     def _error(self, error: Exception) -> ToolrouteError:
         status = getattr(error, "status_code", None)
-        where = f"the reranker at {address(self._url)}"
-        detail = complaint(error, secrets_of(self._url, self._key))
+        where = f"the reranker at {self._endpoint.where}"
+        detail = complaint(error, self._endpoint.secrets(self._key))
         if status in (401, 403):
             return Unauthorised(
                 f"{where} refused the key (HTTP {status}): set TOOLROUTE_RERANK_KEY to a key that it accepts"
