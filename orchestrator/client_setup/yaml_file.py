@@ -58,10 +58,12 @@ def _block(text: str, key: str) -> tuple[int, int]:
     import yaml
 
     root: Any = yaml.compose(text, yaml.SafeLoader)
-    names = [name for name, _ in root.value] if root else []
-    starts = {name.value: name.start_mark.index for name in names}
+    starts: dict[str, int] = {}
+    for name, _ in root.value if root else ():
+        starts[name.value] = name.start_mark.index
     start = starts.get(key, len(text))
-    end = min((other for other in starts.values() if other > start), default=len(text))
+    later = [other for other in starts.values() if other > start]
+    end = min(later, default=len(text))
     # Comments and blank lines before the next key belong to that key.
     remarks = _REMARKS_AT_END.search(text, start, end)
     return start, remarks.start() if remarks else end

@@ -37,11 +37,13 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def _by_week(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     weeks: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        week = datetime.fromtimestamp(outcome.at, UTC).strftime("%G-W%V")
-        weeks.setdefault(week, []).append(outcome)
+        at = datetime.fromtimestamp(outcome.at, UTC)
+        tasks = weeks.setdefault(at.strftime("%G-W%V"), [])
+        tasks.append(outcome)
     rows = list[dict[str, Any]]()
     for week, tasks in weeks.items():
-        rows.append({"week": week, "tasks": len(tasks), "right": _right(tasks)})
+        row = {"week": week, "tasks": len(tasks), "right": _right(tasks)}
+        rows.append(row)
     return rows
 
 

@@ -220,11 +220,14 @@ def _past(outcome: Outcome, names: dict[Name, Name]) -> PastTask:
     used = dict.fromkeys(use.tool for use in outcome.worked if use.tool in offers)
     # The used tools come first.
     in_order = [offers[key] for key in dict.fromkeys([*used, *offers])]
-    tools = [(intern(offer.tool), intern(offer.hash)) for offer in in_order]
+    tools = list[Name]()
+    for offer in in_order:
+        name = (intern(offer.tool), intern(offer.hash))
+        tools.append(names.setdefault(name, name))
     return PastTask(
         query=outcome.query,
         actor=intern(outcome.actor),
-        tools=tuple(names.setdefault(name, name) for name in tools),
+        tools=tuple(tools),
         uses=len(used),
         chances=np.array([offer.chance for offer in in_order], np.float32),
         chosen=outcome.chosen,

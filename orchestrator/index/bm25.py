@@ -372,13 +372,15 @@ class Bigrams:
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
         """Read the bigrams of a corpus."""
-        terms = corpus.terms
-        same_field = corpus.runs[1:] == corpus.runs[:-1]
-        first = (same_field & (terms[1:] != terms[:-1])).nonzero()[0]
-        bigrams = terms[first] * len(corpus.ids) + terms[first + 1]
-        keys = np.sort(bigrams * max(corpus.size, 1) + corpus.documents[first])
+        left = corpus.terms[:-1]
+        right = corpus.terms[1:]
+        is_bigram = (corpus.runs[1:] == corpus.runs[:-1]) & (left != right)
+        bigrams = left[is_bigram] * len(corpus.ids) + right[is_bigram]
+        documents = corpus.documents[:-1][is_bigram]
+        keys = np.sort(bigrams * max(corpus.size, 1) + documents)
         is_new = np.diff(keys, prepend=-1) != 0
-        return cls(keys=keys[is_new], ids=corpus.ids, size=corpus.size, searched=corpus.searched)
+        unique = keys[is_new]
+        return cls(keys=unique, ids=corpus.ids, size=corpus.size, searched=corpus.searched)
 
     def scores(
         self, parts: Sequence[Mapping[Pair, float]], among: NDArray[np.bool_] | None = None

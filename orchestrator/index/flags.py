@@ -355,10 +355,16 @@ def _with_accepted_texts(tool: Tool) -> Tool:
 
 def _without_sentences(text: str, drops: Callable[[str], bool]) -> str:
     """Return the text without the sentences that `drops` names, and without hidden text."""
-    visible = _BLOCK.sub(" ", _COMMENT.sub(" ", text))
+    visible = _COMMENT.sub(" ", text)
+    visible = _BLOCK.sub(" ", visible)
     unseen = set(_unseen(visible))
     if unseen:
         visible = "".join(char for place, char in enumerate(visible) if place not in unseen)
     sentences = _SENTENCE.split(visible)
-    kept = [sentence for sentence in sentences if not drops(" ".join(sentence.split()))]
-    return text if visible == text and kept == sentences else " ".join(" ".join(kept).split())
+    kept = [sentence for sentence in sentences if not drops(_single_spaced(sentence))]
+    is_unchanged = visible == text and kept == sentences
+    return text if is_unchanged else _single_spaced(" ".join(kept))
+
+
+def _single_spaced(text: str) -> str:
+    return " ".join(text.split())

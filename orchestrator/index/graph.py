@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.records.relation import ASIDE, NEEDS, SIMILAR, Edge, Related
@@ -67,13 +68,13 @@ class Graph:
 
     def edges(self, position: int, more: More = lambda _: ()) -> tuple[Edge, ...]:
         """Return the edges from a tool, stated ones first, `more` last, each once."""
-        if position not in self._edges:
-            edges = [*self._stated(position), *self._by_schema(position), *self._alike(position)]
-            self._edges[position] = _first_of_each(edges)
+        edges = self._edges.get(position)
+        if edges is None:
+            kinds = (self._stated(position), self._by_schema(position), self._alike(position))
+            edges = _first_of_each(chain.from_iterable(kinds))
+            self._edges[position] = edges
         further = tuple(more(self._tools[position]))
-        if not further:
-            return self._edges[position]
-        return _first_of_each((*self._edges[position], *further))
+        return _first_of_each((*edges, *further)) if further else edges
 
     def reach(self, position: int) -> tuple[Hop, ...]:
         """Return the tools within HOPS hops of a tool, nearest first."""

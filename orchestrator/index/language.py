@@ -55,14 +55,15 @@ def evidence(text: str, known: Container[str], corrected: Container[str] = ()) -
 
     Names are not read: words that begin with a capital, behind the first word.
     """
-    read = _LETTERS.findall(text)[:_FIRST_WORDS]
-    if not read:
+    letters = _LETTERS.findall(text)[:_FIRST_WORDS]
+    if not letters:
         return [0.0, 1.0]
-    first, *others = read
-    words = [first.lower(), *(word for word in others if word == word.lower())]
-    strange = [word for word in words if word not in corrected and is_strange(word, known)]
-    stop_words = [word for word in words if word in STOP_WORDS]
-    return [len(strange) / len(words), len(stop_words) / len(words)]
+    first, *others = letters
+    words = [first.lower()]
+    words += [word for word in others if word == word.lower()]
+    strange = sum(word not in corrected and is_strange(word, known) for word in words)
+    stop_words = sum(word in STOP_WORDS for word in words)
+    return [strange / len(words), stop_words / len(words)]
 
 
 def in_other_language(maps: LanguageMaps, chances: Probabilities, second: Rows) -> Probabilities:
@@ -98,9 +99,9 @@ def top_features(chances: Probabilities, second: Rows, query: list[float]) -> li
     over all other candidates, the cosine itself, and the size of the catalogue.
     """
     best = int(np.argmax(chances))
-    odds = log_odds(chances, 1e-6)
-    others = np.arange(len(chances)) != best
-    lead = odds[best] - odds[others].max(initial=log_odds(1e-3))
     above, cosine = second[best].tolist()
-    second_lead = above - second[others, 0].max(initial=0.0)
-    return [float(odds[best]), float(lead), above, second_lead, cosine, query[_LOG_TOOLS]]
+    odds = log_odds(chances, 1e-6)
+    best_odds = float(odds[best])
+    lead = best_odds - np.delete(odds, best).max(initial=log_odds(1e-3))
+    second_lead = above - np.delete(second[:, 0], best).max(initial=0.0)
+    return [best_odds, float(lead), above, second_lead, cosine, query[_LOG_TOOLS]]

@@ -126,7 +126,8 @@ class Prerequisites:
         distances: dict[int, int] = {}
         for position in self._near(document, thing):
             about = _about(self._documents[position])
-            if about and (thing <= about or about <= thing):
+            is_alike = thing <= about or about <= thing
+            if about and is_alike:
                 distances[position] = len(about ^ thing)
         least = min(distances.values(), default=0)
         return tuple(position for position, distance in distances.items() if distance == least)

@@ -10,6 +10,8 @@ from importlib.resources import files
 
 from orchestrator.index.text import STOP_WORDS, spaced
 
+_NO_NAME = re.compile(r"[^\w\s.+&'-]")
+"""Signs that no name of a server has."""
 GENERIC = frozenset(
     "mcp server servers remote api apis connector connectors integration plugin tool tools service com io".split()
 )
@@ -98,9 +100,11 @@ def aliases(server: str) -> set[str]:
     """Return the names a server goes by: in full, without "mcp", "remote" and the like, and without its owner."""
     names = {server.lower()}
     for name in (server, server.rpartition("/")[2]):
-        letters = re.sub(r"[^\w\s.+&'-]", " ", spaced(name.replace("@", " ")))
-        words = letters.lower().split()
+        words = _NO_NAME.sub(" ", spaced(name.replace("@", " "))).lower().split()
         core = [word for word in words if word not in GENERIC]
-        names |= {" ".join(words), "".join(words), " ".join(core), "".join(core)}
+        for parts in (words, core):
+            names.add(" ".join(parts))
+            names.add("".join(parts))
     useless = GENERIC | STOP_WORDS
-    return {name for name in names if name.strip() and name not in useless and not name.isdigit()}
+    names = {name for name in names if name.strip() and not name.isdigit()}
+    return names - useless

@@ -94,12 +94,16 @@ class ToolRoutedModel(Model):
         return {name: value for name, value in asked.items() if name != "self"}
 
     async def _chosen(self, asked: dict[str, Any]) -> dict[str, Any]:
-        agent_tools = [tool for tool in asked["tools"] if isinstance(tool, FunctionTool)]
-        provided = [tool for tool in asked["tools"] if not isinstance(tool, FunctionTool)]
+        agent_tools = list[FunctionTool]()
+        provided = list[Any]()
+        for tool in asked["tools"]:
+            if isinstance(tool, FunctionTool):
+                agent_tools.append(tool)
+            else:
+                provided.append(tool)
         conversation = exchanges(asked["input"])
-        chosen = await self._toolbox.choose(
-            agent_tools, tool_of, conversation, asked["model_settings"]
-        )
+        context = asked["model_settings"]
+        chosen = await self._toolbox.choose(agent_tools, tool_of, conversation, context)
         return {**asked, "tools": [*provided, *chosen]}
 
     async def _ended(

@@ -25,7 +25,7 @@ from orchestrator.integrations.toolbox import (
     report,
 )
 from orchestrator.records.call import Approve
-from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.temporal.workflow.tool_router import ToolRouter
@@ -44,6 +44,9 @@ try:
     from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, ToolsetTool
 except ImportError as error:
     raise missing("pydantic-ai", error) from error
+
+
+_PARTS_OF_CALLS = (ToolCallPart, ToolReturnPart, RetryPromptPart)
 
 
 class ToolRouting(AbstractCapability[Any]):
@@ -163,10 +166,11 @@ class CatalogueToolset(AbstractToolset[Any]):
 
     async def _route(self, exchanges: Sequence[Exchange]) -> None:
         """Route the latest text. Tools for earlier texts of this run stay."""
-        self._text = exchanges[-1].text
-        earlier = [Turn(text=exchange.text) for exchange in exchanges[-10:-1]]
-        request = RouteRequest(query=self._text, tenant=self._router.tenant, limit=self._limit)
-        decision = await self._router.route(request, conversation=earlier)
+        *earlier, latest = exchanges[-10:]
+        self._text = latest.text
+        request = RouteRequest(query=latest.text, tenant=self._router.tenant, limit=self._limit)
+        conversation = [exchange.as_turn({}) for exchange in earlier]
+        decision = await self._router.route(request, conversation=conversation)
         report(self._on_decision, decision)
         for tool in tools_of(self._router, decision):
             self._tools[tool.name] = tool
@@ -210,10 +214,9 @@ def exchanges(messages: Sequence[ModelMessage]) -> list[Exchange]:
     for part in chain.from_iterable(message.parts for message in messages):
         if isinstance(part, UserPromptPart):
             exchanges.append(Exchange(text=_text(part)))
-        elif exchanges and isinstance(part, ToolCallPart | ToolReturnPart | RetryPromptPart):
+        elif isinstance(part, _PARTS_OF_CALLS) and part.tool_name and exchanges:
             ok = isinstance(part, ToolReturnPart) and part.outcome == "success"
-            if part.tool_name:
-                exchanges[-1] = exchanges[-1].with_call(part.tool_name, ok=ok)
+            exchanges[-1] = exchanges[-1].with_call(part.tool_name, ok=ok)
     return exchanges
 
 

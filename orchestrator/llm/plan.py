@@ -228,15 +228,17 @@ async def _planned_in_steps(models: Models, request: PlanRequest, choice: Choice
     """Return the plan in several steps that a second question gives, within the tokens that the first one left."""
     model = models.plan_model
     if request.max_tokens is not None:
-        left = request.max_tokens - choice.usage.total
-        request = replace(request, max_tokens=left)
+        request = replace(request, max_tokens=request.max_tokens - choice.usage.total)
     with spent_before(choice.usage):
         draft, usage = await _ask(models, model, PLAN, request, PlanShape, _faults_of_plan)
-    ids = {step.id: f"s{number}" for number, step in enumerate(draft.steps, 1)}
-    steps = tuple(_step(request, step, ids) for step in draft.steps)
     reasons = (*choice.reasons, *draft.reasons)
-    made = finish(request, steps, reasons)
+    made = finish(request, _steps(request, draft.steps), reasons)
     return replace(made, model=model, choice=choice, usage=choice.usage + usage)
+
+
+def _steps(request: PlanRequest, drafted: Sequence[StepShape]) -> tuple[Step, ...]:
+    ids = {step.id: f"s{number}" for number, step in enumerate(drafted, 1)}
+    return tuple(_step(request, step, ids) for step in drafted)
 
 
 async def _ask(

@@ -196,10 +196,10 @@ def _thin_out(points: Points, collection: str, oldest: float) -> None:
     records = sorted(points.find(collection, payload=["at", "actor"]), key=_age)
     young = [record for record in records if _age(record) >= (oldest, "")]
     actors = [str(record.payload.get("actor", "")) for record in young]
-    staying = {record.id for record in newest(young, actors, MOST_TASKS)}
-    gone = [record.id for record in records if record.id not in staying]
+    staying = newest([record.id for record in young], actors, MOST_TASKS)
+    gone = {record.id for record in records}.difference(staying)
     if gone:
-        points.delete(collection, gone)
+        points.delete(collection, sorted(gone))
 
 
 def _by_time(row: tuple[Outcome, Record]) -> tuple[float, str]:

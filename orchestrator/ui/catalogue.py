@@ -89,10 +89,11 @@ def collisions(catalogue: Catalogue) -> list[tuple[str, list[str]]]:
 
     Names are equal if they have the same letters and digits: `createIssue` and `create_issue` collide.
     """
-    shared = [list(by_server.values()) for by_server in _by_letters(catalogue).values()]
     names = list[tuple[str, list[str]]]()
-    for tools in sorted(shared, key=len, reverse=True):
-        if len(tools) > 1:
+    groups = _by_letters(catalogue).values()
+    for by_server in sorted(groups, key=len, reverse=True):
+        if len(by_server) > 1:
+            tools = list(by_server.values())
             keys = [tool.key for tool in tools]
             names.append((_usual_name(tools), keys))
     return names

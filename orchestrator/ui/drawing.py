@@ -1,6 +1,5 @@
 """The layout of a graph of tools as an SVG drawing, in pixels."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -81,13 +80,14 @@ def _columns(edges: Sequence[Edge], hops: Mapping[str, int]) -> list[list[str]]:
 
 def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:
     """Group the edges by source and target. Skip an edge without a direction between tools that have another edge."""
-    pairs = defaultdict[tuple[str, str], list[Edge]](list)
+    pairs: dict[tuple[str, str], list[Edge]] = {}
     for edge in edges:
-        has_direction = edge.type not in (SIMILAR, USED_WITH)
         forwards = (edge.source, edge.to)
         backwards = (edge.to, edge.source)
-        if has_direction or (forwards not in pairs and backwards not in pairs):
-            pairs[forwards].append(edge)
+        is_linked = forwards in pairs or backwards in pairs
+        if is_linked and edge.type in (SIMILAR, USED_WITH):
+            continue
+        pairs.setdefault(forwards, []).append(edge)
     return pairs
 
 

@@ -132,13 +132,23 @@ async def _replay(
 
 def _print_replayed(result: dict[str, Any], replayed: list[Replayed]) -> None:
     different = [task for task in replayed if task.lost or task.gained or task.moved]
-    changes = ", ".join(f"{result[name]} {name}" for name in ("lost", "gained", "moved"))
-    tasks = counted(result["tasks"], "task")
-    counts = f"{tasks}: {changes}, {result['gate_flips']} found by other legs"
-    means = ", ".join(_change(name, result[name]) for name in _MEANS)
     columns = ("task", "lost", "gained", "moved", "confidence")
     rows = map(_row, different[:_MOST_TASKS])
-    print_table(columns, rows, footer=(counts, f"mean {means}"))
+    print_table(columns, rows, footer=(_counts(result), _means(result)))
+
+
+def _counts(result: dict[str, Any]) -> str:
+    tasks = counted(result["tasks"], "task")
+    changes = ", ".join(f"{result[name]} {name}" for name in ("lost", "gained", "moved"))
+    return f"{tasks}: {changes}, {result['gate_flips']} found by other legs"
+
+
+def _means(result: dict[str, Any]) -> str:
+    changes = list[str]()
+    for name in _MEANS:
+        means = result[name]
+        changes.append(f"{name} {means['before']:g} to {means['after']:g}")
+    return f"mean {', '.join(changes)}"
 
 
 def _change(name: str, means: dict[str, float]) -> str:

@@ -225,11 +225,11 @@ def _print_result(result: dict[str, Any]) -> None:
     if "decided" in result:
         measured["decided"] = result["decided"]
     _print_order(measured)
-    confidence = [_confidence_row(name, figures) for name, figures in measured.items()]
-    meanings = [line.format(gate=result["confidence"]["gate"]) for line in _CONFIDENCE_MEANINGS]
+    rows = [_confidence_row(name, figures) for name, figures in measured.items()]
+    meanings = _meanings(result["confidence"]["gate"])
     footer = [*meanings, _REFUSAL_MEANING, "", *_summary(result)]
     shares = (*_CONFIDENCE, *_REFUSALS)
-    print_table(("", *shares), confidence, numbers=shares, footer=footer)
+    print_table(("", *shares), rows, numbers=shares, footer=footer)
 
 
 def _print_order(measured: dict[str, dict[str, Any]]) -> None:
@@ -337,11 +337,14 @@ def _print_fit(about: Mapping[str, Any], gate: float) -> None:
     tools = counted(about["tools"], "tool")
     scope = f"held-out fifths of {queries} of {about['set']}, {tools}"
     rows = [_fit_row("built-in", about["before"]), _fit_row("fitted", about["after"])]
-    meanings = [line.format(gate=gate) for line in _CONFIDENCE_MEANINGS]
-    footer = (f"on {scope}", *meanings)
+    footer = (f"on {scope}", *_meanings(gate))
     print_table(("", *_CONFIDENCE), rows, numbers=_CONFIDENCE, footer=footer)
     console().print(dim(""))
     show_guarantees(about["guarantees"], scope)
+
+
+def _meanings(gate: float) -> list[str]:
+    return [line.format(gate=gate) for line in _CONFIDENCE_MEANINGS]
 
 
 def _fit_row(name: str, figures: Mapping[str, float | None]) -> tuple[str, ...]:

@@ -40,11 +40,7 @@ async def route(workspace: Workspace, request: RouteRequest, options: Options, o
 
     Exit code 3: no tool matches.
     """
-    model = typed("model")
-    if model and output not in ("table", "json"):
-        raise InvalidInput(
-            f"--model {model!r} with -o {output}: a model's choice is shown with -o table or -o json"
-        )
+    model = _model(output)
     async with await workspace.open_router(options) as router:
         decision = await router.route(request)
     choice = await _choice(options, decision, request) if model else None
@@ -59,6 +55,16 @@ async def _choice(options: Options, decision: Decision, request: RouteRequest) -
 
     async with Models(options) as models:
         return await choose(models, decision, conversation=request.conversation)
+
+
+def _model(output: str) -> str | None:
+    """Return the value of --model. Its choice is shown in two forms only."""
+    model: str | None = typed("model")
+    if model and output not in ("table", "json"):
+        raise InvalidInput(
+            f"--model {model!r} with -o {output}: a model's choice is shown with -o table or -o json"
+        )
+    return model
 
 
 def _print(decision: Decision, choice: "Choice | None", output: str) -> None:

@@ -141,9 +141,8 @@ async def approve(
 
     `toolroute runs show RUN` prints the calls with their digests. Only calls with these digests are approved.
     """
-    digests = pairs(
-        "approve", calls, f"as `toolroute runs show {run_id}` prints it", form="STEP=DIGEST"
-    )
+    remedy = f"as `toolroute runs show {run_id}` prints it"
+    digests = pairs("approve", calls, remedy, form="STEP=DIGEST")
     approvals = [Approval(step=step, digest=digest, by=by) for step, digest in digests.items()]
     await _answer(run_id, approvals, workspace, options)
 

@@ -21,23 +21,27 @@ if TYPE_CHECKING:
     from orchestrator.mcp.results import Answered
 
 
-@click.command()
-@click.argument("tool", metavar="SERVER:NAME")
-@click.option(
+_ARGUMENTS = click.option(
     "--args",
     "text",
     default="{}",
     metavar="JSON",
     help="The arguments as a JSON object. - reads standard input.",
 )
-@taking("config", "tenant", "output")
-@click.option(
+_MAX_TOKENS = click.option(
     "--max-tokens",
     metavar="N",
     type=click.IntRange(min=1),
     default=8_000,
     help="Cut the result after N tokens.",
 )
+
+
+@click.command()
+@click.argument("tool", metavar="SERVER:NAME")
+@_ARGUMENTS
+@taking("config", "tenant", "output")
+@_MAX_TOKENS
 async def call(tool: str, text: str, workspace: Workspace, max_tokens: int, output: str) -> int:
     """Call one tool and print its result.
 

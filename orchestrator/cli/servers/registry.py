@@ -115,8 +115,11 @@ def _print_entry(server: "RegistryServer", name: str, made: "RegistryEntry", con
     for variable in made.variables:
         click.echo(f"  needs {one_line(_in_words(variable))}")
     click.echo(f"entry {name!r} for {inline(str(config))}:")
-    entry = {name: made.entry}
-    click.echo(json.dumps(entry, indent=2, ensure_ascii=False))
+    click.echo(_document({name: made.entry}))
+
+
+def _document(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _in_words(variable: "Variable") -> str:
@@ -142,9 +145,7 @@ def _write(config: Path, name: str, entry: dict[str, Any]) -> None:
     from orchestrator.common.atomic_file import replace_settings
 
     if not config.is_file():
-        replace_settings(
-            config, json.dumps({"mcpServers": {name: entry}}, indent=2, ensure_ascii=False) + "\n"
-        )
+        replace_settings(config, _document({"mcpServers": {name: entry}}) + "\n")
         return
     file = mcp_servers_file(config)
     replace_settings(config, file.with_entries({**file.entries, name: entry}))

@@ -92,7 +92,7 @@ def _show_to_accept(store: Store, tenant: str, chosen: Mapping[str, Tool]) -> No
     for key, tool in chosen.items():
         if key in changes:
             print_change(changes[key], err=True)
-            continue
-        flags = "; ".join(suspicions(tool)) or "not flagged"
-        texts = (one_line(f"{key}: {flags}"), f"    {quoted_line(tool.description)}")
-        click.echo("\n".join(texts), err=True)
+        else:
+            flags = "; ".join(suspicions(tool)) or "not flagged"
+            click.echo(one_line(f"{key}: {flags}"), err=True)
+            click.echo(f"    {quoted_line(tool.description)}", err=True)

@@ -52,10 +52,13 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
         echo_json({"nodes": nodes, "edges": [asdict(edge) for edge in edges]})
     else:
         echo_text("\n".join(_mermaid(nodes, edges)))
+    note(_summary(of, nodes, edges))
+
+
+def _summary(of: str | None, nodes: Sequence[str], edges: Sequence[Edge]) -> str:
     if edges:
-        note(f"{counted(len(edges), 'relation')} among {counted(len(nodes), 'tool')}")
-    else:
-        note(f"no relation of {of} is known" if of else "no relation is known")
+        return f"{counted(len(edges), 'relation')} among {counted(len(nodes), 'tool')}"
+    return f"no relation of {of} is known" if of else "no relation is known"
 
 
 def _nodes(index: Index, of: str | None, edges: Sequence[Edge]) -> list[str]:

@@ -22,13 +22,17 @@ from orchestrator.records.tool import Tool
 @taking("catalogue", "config", "sources", "output")
 def show_tool(key: str, workspace: Workspace, output: str) -> None:
     """Show a tool's definition and its approval."""
+    tool = _required_tool(workspace, key)
+    present(output, tool_to_json(tool), lambda: _print_tool(tool))
+    warn_of_flagged([tool])
+
+
+def _required_tool(workspace: Workspace, key: str) -> Tool:
     catalogue = workspace.catalogue_or_store()
     if key not in catalogue.positions:
         hint = suggestion(key, catalogue.positions, ALL_SHOWN)
         raise InvalidInput(f"{workspace.tenant} has no tool {key!r}; {hint}")
-    tool = catalogue[key]
-    present(output, tool_to_json(tool), lambda: _print_tool(tool))
-    warn_of_flagged([tool])
+    return catalogue[key]
 
 
 def _print_tool(tool: Tool) -> None:

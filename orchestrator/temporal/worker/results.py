@@ -68,12 +68,13 @@ class Results:
     async def page(self, request: PageRequest) -> ResultPage:
         """Return a part of a text, from the offset on and within the tokens, with the offset of the next part."""
         text = await self.text(request.tenant, request.whole)
-        most_characters = min(4 * request.max_tokens, MAX_RESULT_BYTES)
         start = request.offset
+        most_characters = min(4 * request.max_tokens, MAX_RESULT_BYTES)
         part = _within(text[start : start + most_characters], request.max_tokens)
         end = start + len(part)
-        following = end if end < len(text) else None
-        return ResultPage(text=part, characters=len(text), next=following)
+        if end >= len(text):
+            return ResultPage(text=part, characters=len(text))
+        return ResultPage(text=part, characters=len(text), next=end)
 
     async def expand(self, tenant: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with whole results instead of their references."""
