@@ -16,20 +16,9 @@ from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set,
 from orchestrator.options import Options
 from orchestrator.pipeline.presets import PRESETS
 from orchestrator.runtime.router import Router
+from research.sources import SETS as DEVELOPMENT_SETS
 
-SETS = (
-    *(
-        "api_bank",
-        "azure_mcp",
-        "bfcl",
-        "bfcl_multi_turn",
-        "metatool",
-        "restbench",
-        "seal_tools",
-        "toolalpaca",
-    ),
-    *("toolbench_stable", "toollinkos"),
-)
+SETS = (*DEVELOPMENT_SETS, "toollinkos")
 MOST = 400
 """Queries of a set, spread over all of it."""
 MEASURES = ("recall@5", "recall@10", "hit@1", "ece", "tokens", "ms")

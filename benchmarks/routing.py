@@ -8,9 +8,10 @@ import argparse
 import asyncio
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,16 +54,24 @@ class Measured:
     mrr: float
     ndcg: float
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tools": self.size,
+            "name": self.name,
+            "ms": self.times.tolist(),
+            "mrr": self.mrr,
+            "ndcg@5": self.ndcg,
+        }
+
 
 def catalogue_of(data: Path, size: int) -> list[Tool]:
     """Return toolalpaca's tools with distractors, `size` in all. Smaller catalogues are parts of larger ones."""
-    own = read_tools(data / "bench" / "toolalpaca")
-    known = {tool.key for tool in own}
-    others = [
-        tool for tool in read_tools(data / "bench" / "mcp_catalog_toucan") if tool.key not in known
-    ]
-    random.Random(1).shuffle(others)
-    return [*own, *others[: size - len(own)]]
+    tools = read_tools(data / "bench" / "toolalpaca")
+    keys = {tool.key for tool in tools}
+    distractors = read_tools(data / "bench" / "mcp_catalog_toucan")
+    distractors = [tool for tool in distractors if tool.key not in keys]
+    random.Random(1).shuffle(distractors)
+    return [*tools, *distractors[: size - len(tools)]]
 
 
 def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> list[Measured]:
@@ -74,59 +83,92 @@ def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> lis
         rounds: The number of rounds.
     """
     catalogue = Catalogue(tools)
-    loop = asyncio.new_event_loop()
-    router = Router(catalogue)
+    texts = [query.text for query in queries]
+    with Contenders(catalogue) as contenders:
+        times = contenders.times(texts, rounds)
+        everywhere = np.ones(len(texts), np.bool_)
+        opened = np.array([contenders.gate_opens(text) for text in texts])
+        rows = list[Measured]()
 
-    def ours(hint: RouteHint) -> Callable[[str], list[str]]:
-        def rank(query: str) -> list[str]:
-            decision = loop.run_until_complete(
-                router.route(RouteRequest(query=query, tenant="local", route_hint=hint))
+        def add(name: str, which: NDArray[np.bool_], shown: str) -> None:
+            asked = [query for query, counts in zip(queries, which, strict=True) if counts]
+            mrr, ndcg = ranking(contenders.ranker(name), asked)
+            compared = ratio(times[name][which], times[BARE][which])
+            rows.append(
+                Measured(
+                    size=len(catalogue),
+                    name=shown,
+                    times=times[name][which],
+                    ratio=compared,
+                    mrr=mrr,
+                    ndcg=ndcg,
+                )
             )
+
+        for name in times:
+            add(name, everywhere, name)
+            if name == "toolroute auto":
+                add(name, opened, OPEN)
+    return rows
+
+
+def ranking(ranker: peers.Ranker, queries: Sequence[Query]) -> tuple[float, float]:
+    """Return the mean reciprocal rank and the mean nDCG@5 of the queries."""
+    orders = [(ranker(query.text), query.relevant) for query in queries]
+    mrr = metrics.mean([metrics.reciprocal_rank(*order) for order in orders])
+    ndcg = metrics.mean([metrics.ndcg(*order, 5) for order in orders])
+    return mrr, ndcg
+
+
+class Contenders:
+    """toolroute with three hints, its keyword leg alone, and its peers, over one catalogue."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._router = Router(catalogue)
+        index = self._loop.run_until_complete(self._router.engine.index("local"))
+        bm25s, self._bare = peers.bm25s(catalogue.tools)
+        self._quick: dict[str, peers.Ranker] = {
+            **{f"toolroute {name}": self._routed(hint) for name, hint in OURS.items()},
+            "bm25s": bm25s,
+            LEG: keyword_leg(index),
+        }
+        self._slow: dict[str, peers.Ranker] = {
+            "rank-bm25": peers.rank_bm25(catalogue.tools),
+            "FastMCP": peers.fastmcp(catalogue.tools),
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.run_until_complete(self._router.aclose())
+        self._loop.close()
+
+    def times(self, texts: Sequence[str], rounds: int) -> dict[str, Times]:
+        """Return each contender's times.
+
+        The slow ones run by themselves: what walks over every tool leaves the others a cold cache, at 13,000 tools half
+        of their time.
+        """
+        quick = interleaved({**self._quick, BARE: self._bare}, texts, rounds)
+        return quick | interleaved(self._slow, texts, 1)
+
+    def ranker(self, name: str) -> peers.Ranker:
+        """Return what ranks under this name. bm25s' bare retrieval ranks as bm25s does."""
+        return self._quick.get(name) or self._slow.get(name) or self._quick["bm25s"]
+
+    def gate_opens(self, text: str) -> bool:
+        """Return True if the keyword leg is enough for a task."""
+        return not self._loop.run_until_complete(self._router.route(text)).semantic_ran
+
+    def _routed(self, hint: RouteHint) -> peers.Ranker:
+        def rank(query: str) -> list[str]:
+            request = RouteRequest(query=query, tenant="local", route_hint=hint)
+            decision = self._loop.run_until_complete(self._router.route(request))
             return [match.tool.key for match in decision.matches]
 
         return rank
-
-    def opens(query: str) -> bool:
-        return not loop.run_until_complete(router.route(query)).semantic_ran
-
-    bm25s, bare = peers.bm25s(catalogue.tools)
-    leg = keyword_leg(loop.run_until_complete(router.engine.index("local")))
-    quick = {**{f"toolroute {name}": ours(hint) for name, hint in OURS.items()}, "bm25s": bm25s}
-    slow = {
-        "rank-bm25": peers.rank_bm25(catalogue.tools),
-        "FastMCP": peers.fastmcp(catalogue.tools),
-    }
-    rankers: dict[str, peers.Ranker] = {**quick, LEG: leg, **slow}
-    # By themselves: what walks over every tool leaves the others a cold cache, at 13,000 tools half of their time.
-    texts = [query.text for query in queries]
-    times = interleaved({**quick, LEG: leg, BARE: bare}, texts, rounds) | interleaved(
-        slow, texts, 1
-    )
-    found = []
-
-    def add(name: str, own: Times, which: NDArray[np.bool_], ranker: peers.Ranker) -> None:
-        orders = [
-            (ranker(query.text), query.relevant)
-            for query, asked in zip(queries, which, strict=True)
-            if asked
-        ]
-        mrr = metrics.mean([metrics.reciprocal_rank(*order) for order in orders])
-        ndcg = metrics.mean([metrics.ndcg(*order, 5) for order in orders])
-        compared = ratio(own[which], times[BARE][which])
-        found.append(
-            Measured(
-                size=len(catalogue), name=name, times=own[which], ratio=compared, mrr=mrr, ndcg=ndcg
-            )
-        )
-
-    everywhere, opened = np.ones(len(texts), np.bool_), np.array([opens(text) for text in texts])
-    for name, own in times.items():
-        add(name, own, everywhere, rankers.get(name, bm25s))
-        if name == "toolroute auto":
-            add(OPEN, own, opened, rankers[name])
-    loop.run_until_complete(router.aclose())
-    loop.close()
-    return found
 
 
 def keyword_leg(index: Index) -> peers.Ranker:
@@ -146,22 +188,22 @@ def keyword_leg(index: Index) -> peers.Ranker:
     return rank
 
 
-def table(found: Sequence[Measured]) -> str:
+def table(rows: Sequence[Measured]) -> str:
     """Times, ranking, and how each compares with bm25s' bare retrieval."""
     lines = [
         "| tools | | p50, ms of CPU | p95 | p99 | MRR | nDCG@5 | x bm25s' bare retrieval |",
         "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for one in found:
-        p50, p95, p99 = percentiles(one.times)
+    for row in rows:
+        p50, p95, p99 = percentiles(row.times)
         lines.append(
-            f"| {one.size:,} | {one.name} | {p50:.3f} | {p95:.3f} | {p99:.3f} | {one.mrr:.3f} | {one.ndcg:.3f} "
-            f"| {one.ratio:.1f} |"
+            f"| {row.size:,} | {row.name} | {p50:.3f} | {p95:.3f} | {p99:.3f} | {row.mrr:.3f} | {row.ndcg:.3f} "
+            f"| {row.ratio:.1f} |"
         )
     return "\n".join(lines)
 
 
-def picture(found: Sequence[Measured], file: Path) -> None:
+def picture(rows: Sequence[Measured], file: Path) -> None:
     """Median time against the size of the catalogue, both logarithmic."""
     axes = {
         "xscale": "log",
@@ -170,15 +212,14 @@ def picture(found: Sequence[Measured], file: Path) -> None:
         "ylabel": "milliseconds of CPU a query (median)",
     }
     with chart(file, **axes) as drawn:
-        for name in dict.fromkeys(one.name for one in found if one.name not in (LEG, OPEN)):
-            own = [one for one in found if one.name == name]
+        for name in dict.fromkeys(row.name for row in rows):
+            if name in (LEG, OPEN):
+                continue
+            rows_of_name = [row for row in rows if row.name == name]
+            sizes = [row.size for row in rows_of_name]
+            medians = [float(np.median(row.times)) for row in rows_of_name]
             style = "-o" if name.startswith("toolroute") else "--s"
-            drawn.plot(
-                [one.size for one in own],
-                [float(np.median(one.times)) for one in own],
-                style,
-                label=name,
-            )
+            drawn.plot(sizes, medians, style, label=name)
 
 
 def main() -> None:
@@ -195,10 +236,11 @@ def main() -> None:
     shipped()
     queries = read_queries(given.data / "bench" / "toolalpaca" / "queries.jsonl")
     queries = random.Random(1).sample(queries, min(given.queries, len(queries)))
-    found: list[Measured] = []
+    measured = list[Measured]()
     for size in given.sizes:
-        found += measure(catalogue_of(given.data, size), queries, given.rounds)
-        print(table([one for one in found if one.size == found[-1].size]), flush=True)
+        rows = measure(catalogue_of(given.data, size), queries, given.rounds)
+        print(table(rows), flush=True)
+        measured += rows
     renewed = renewal_table(catalogue_of(given.data, max(given.sizes)))
     print(renewed, flush=True)
     started = startup_table(
@@ -206,20 +248,10 @@ def main() -> None:
     )
     print(started)
     if given.json:
-        rows = [
-            {
-                "tools": m.size,
-                "name": m.name,
-                "ms": m.times.tolist(),
-                "mrr": m.mrr,
-                "ndcg@5": m.ndcg,
-            }
-            for m in found
-        ]
-        given.json.write_text(json.dumps(rows))
+        given.json.write_text(json.dumps([row.to_json() for row in measured]))
     if given.write:
-        write(given.write, "\n\n".join([table(found), renewed, started, installed_table()]))
-        picture(found, given.write.with_suffix(".svg"))
+        write(given.write, "\n\n".join([table(measured), renewed, started, installed_table()]))
+        picture(measured, given.write.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

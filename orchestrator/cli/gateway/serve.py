@@ -105,9 +105,7 @@ async def serve(
         _require_no_http_options()
     log(logging.WARNING)
     watched = WatchedConfig(workspace.required_file, profile)
-    audit = Audit.named(options.audit)
-    if audit:
-        audit.check()
+    audit = _checked_audit(options)
     gateway = Gateway(
         watched.config,
         Router(stores=workspace.stores, options=options),
@@ -132,11 +130,22 @@ async def serve(
                 app, gateway, *address, lambda at: _note_started(at, workspace.tenant, token)
             )
     if interrupted:
-        # Python would wait for the thread that reads standard input, which only the client can end.
-        await asyncio.get_running_loop().shutdown_default_executor()
-        flush()
-        os._exit(0)
+        await _exit_at_once()
     return 0
+
+
+async def _exit_at_once() -> None:
+    """End the process. Python would wait for the thread that reads standard input, which only the client can end."""
+    await asyncio.get_running_loop().shutdown_default_executor()
+    flush()
+    os._exit(0)
+
+
+def _checked_audit(options: Options) -> Audit | None:
+    audit = Audit.named(options.audit)
+    if audit:
+        audit.check()
+    return audit
 
 
 def _repeated(workspace: Workspace) -> list[str]:

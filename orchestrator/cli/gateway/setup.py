@@ -88,55 +88,57 @@ async def setup(
     if undo:
         refuse(typed_options("undo", "only"), "has no effect with --undo: leave it out")
         return _undo(clients)
-    files = _readable((client, _users_path(client)) for client in clients)
-    of_project = _readable((client, path) for client in clients if (path := _project_path(client)))
-    config = (workspace.config or _private_config_of(files) or own_config()).absolute()
+    users_files = _readable((client, _users_path(client)) for client in clients)
+    project_files = _readable(
+        (client, path) for client in clients if (path := _project_path(client))
+    )
+    config = (workspace.config or _private_config_of(users_files) or own_config()).absolute()
     if not project:
         _require_outside_projects(config)
-    kept_apart = [] if projects else of_project
-    files = [file for file in [*files, *(of_project if projects else [])] if _uses(file, config)]
+    candidates = [*users_files, *project_files] if projects else users_files
+    files = [file for file in candidates if _uses(file, config)]
     configured = _configured(config)
-    before = dict(configured.entries) if configured else {}
-    servers = dict(before)
+    servers = dict(configured.entries) if configured else {}
     takeovers = take_over(files, servers)
     plan = _plan(config, takeovers)
     present(output, plan, lambda: _show_plan(plan))
-    _note_further_clients(kept_apart, all_clients=not only)
+    _note_further_clients([] if projects else project_files, all_clients=not only)
     if not any(takeover.moved for takeover in takeovers):
-        note(
-            "no servers to take over"
-            if files
-            else "no servers to take over: none of the MCP clients is set up here"
-        )
+        reason = "" if files else ": none of the MCP clients is set up here"
+        note(f"no servers to take over{reason}")
         return 0
     note(f"entries are copied with their secrets into {config}, which only you can read")
     if not writes:
         note("nothing was written. Apply this plan with --write")
         return 0
+    return await _apply(workspace, config, configured, servers, takeovers)
+
+
+async def _apply(
+    workspace: Workspace,
+    config: Path,
+    configured: ClientFile | None,
+    servers: Mapping[str, Any],
+    takeovers: Sequence[Takeover],
+) -> int:
+    """List the servers, and write the configuration and the clients' files. Return the command's exit code."""
+    before = configured.entries if configured else {}
     sourced = _with_sources(
         McpConfig.parse({"mcpServers": servers}, str(config)), takeovers, before
     )
     unlisted = await _sync(workspace, sourced, takeovers)
-    takeovers = [rest for takeover in takeovers if (rest := takeover.without(unlisted)).moved]
+    reduced = [takeover.without(unlisted) for takeover in takeovers]
+    takeovers = [takeover for takeover in reduced if takeover.moved]
     if not takeovers:
-        warn(
-            [
-                "no server could be listed, so nothing was written: correct the entries, and run the command again"
-            ]
-        )
+        reason = "no server could be listed, so nothing was written"
+        warn([f"{reason}: correct the entries, and run the command again"])
         return 1
     servers = {
         name: entry for name, entry in servers.items() if name in before or name not in unlisted
     }
     _write_config(config, configured, servers, _profiles(configured, takeovers))
-    command = [
-        *_program(),
-        "serve",
-        "--config",
-        str(config),
-        *_store_options(workspace),
-        *_policy(),
-    ]
+    command = [*_program(), "serve", "--config", str(config)]
+    command += [*_store_options(workspace), *_policy()]
     written = [_write_client(takeover, command) for takeover in takeovers]
     return 4 * bool(unlisted) if all(written) else 1
 

@@ -120,16 +120,7 @@ async def worker(
     from orchestrator.temporal.client.devserver import settle
     from orchestrator.temporal.worker.metrics import metrics_runtime
 
-    if not deployment and (build_id or pinned):
-        raise InvalidInput(
-            "--build-id and --pinned are for Worker Versioning: give --deployment NAME, too"
-        )
-    if check:
-        asked = ("check", "task_queue", "temporal_address", "temporal_namespace")
-        refuse(
-            typed_options(*asked),
-            "has no effect with --check, which starts no worker: leave it out",
-        )
+    _check_options(deployment, build_id, pinned=pinned, check=check)
     log(logging.WARNING, "%(asctime)s %(name)s: %(message)s")
     async with AsyncExitStack() as stack:
         stack.push_async_callback(settle)
@@ -151,12 +142,31 @@ async def worker(
         )
         await stack.enter_async_context(serving)
         note(f"toolroute worker serves {task_queue!r} of {server.namespace!r} at {server.address}")
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, *ending_signals()):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await stop.wait()
+        await _until_stopped()
         note("stopping ...")
     return 0
+
+
+async def _until_stopped() -> None:
+    """Wait for a signal that ends the process."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, *ending_signals()):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
+
+
+def _check_options(
+    deployment: str | None, build_id: str | None, *, pinned: bool, check: bool
+) -> None:
+    """Refuse options that would have no effect."""
+    if not deployment and (build_id or pinned):
+        raise InvalidInput(
+            "--build-id and --pinned are for Worker Versioning: give --deployment NAME, too"
+        )
+    if check:
+        asked = ("check", "task_queue", "temporal_address", "temporal_namespace")
+        reason = "has no effect with --check, which starts no worker: leave it out"
+        refuse(typed_options(*asked), reason)
 
 
 def _executors(named: str) -> "Mapping[str, Registered]":

@@ -235,7 +235,8 @@ class ServerSpec(BaseModel):
         if self.problem:
             raise InvalidConfig(self.problem)
         environ = environment() if environ is None else environ
-        where, text = f"{self.source}: server {self.name!r}", Expansion(environ)
+        where = f"{self.source}: server {self.name!r}"
+        text = Expansion(environ)
         if self.unknown:
             logger.warning("%s: unknown fields ignored: %s", where, ", ".join(self.unknown))
         command = at_home(text.of("command", self.command))
@@ -249,23 +250,15 @@ class ServerSpec(BaseModel):
         headers = {name: text.of(f"headers.{name}", value) for name, value in self.headers.items()}
         oauth = self.oauth.expanded("oauth", text.of)
         text.check(where)
-        for name, value in headers.items():
-            if not (value.isascii() and value.isprintable()):
-                raise InvalidConfig(
-                    f"{where}: headers.{name} has characters that are not allowed in a header"
-                )
-            if value != value.strip():
-                raise InvalidConfig(
-                    f"{where}: headers.{name} begins or ends with a blank: remove the blank"
-                )
+        _check_headers(headers, where)
+        passed = {name: environ[name] for name in self.env_pass if name in environ}
         if env_file:
-            env = {**read_env_file(env_file, f"{where}: envFile {self.env_file!r}"), **env}
-        env = {**{name: environ[name] for name in self.env_pass if name in environ}, **env}
-        given = [
-            secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)
-        ]
-        given += [*oauth.secrets, *passed_secrets(environment())]
-        secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
+            env = read_env_file(env_file, f"{where}: envFile {self.env_file!r}") | env
+        env = passed | env
+        secrets = [*oauth.secrets, *passed_secrets(environment())]
+        secrets += [*url_secrets(url), *argument_secrets([command, *args])]
+        for settings in (text.used, env, headers):
+            secrets += setting_secrets(settings)
         launch = Launch(
             command=command,
             args=args,
@@ -275,7 +268,7 @@ class ServerSpec(BaseModel):
             headers=headers,
             oauth=oauth,
             client_metadata_url=environ.get(CLIENT_METADATA_URL, ""),
-            secrets=secrets,
+            secrets=Secrets(secrets),
         )
         if launch.in_clear and (setting_secrets(headers) or url_secrets(url)):
             logger.warning(
@@ -283,6 +276,18 @@ class ServerSpec(BaseModel):
                 where,
             )
         return launch
+
+
+def _check_headers(headers: Mapping[str, str], where: str) -> None:
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise InvalidConfig(
+                f"{where}: headers.{name} has characters that are not allowed in a header"
+            )
+        if value != value.strip():
+            raise InvalidConfig(
+                f"{where}: headers.{name} begins or ends with a blank: remove the blank"
+            )
 
 
 _NOT_IN_FILES = {"name", "source", "problem", "unknown"}
