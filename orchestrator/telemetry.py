@@ -117,7 +117,7 @@ def stage(name: str, seconds: float) -> None:
 
 
 def routed(
-    found: dict[str, Any], decision: Decision, mask: Callable[[str], str], *, gate_open: bool
+    attributes: dict[str, Any], decision: Decision, mask: Callable[[str], str], *, gate_open: bool
 ) -> None:
     """Count a route, and add the Decision to its span.
 
@@ -134,7 +134,7 @@ def routed(
     _measure("toolroute.tokens_saved", max(0, decision.tokens.before - decision.tokens.after))
     if _tracer() is None:
         return
-    found |= {
+    attributes |= {
         **by,
         "toolroute.confidence": decision.confidence,
         "toolroute.matches": len(decision.matches),
@@ -146,7 +146,7 @@ def routed(
             {"id": match.tool.key, "score": round(match.probability, 4)}
             for match in decision.matches
         ]
-        found |= {
+        attributes |= {
             "gen_ai.retrieval.query.text": mask(decision.query),
             "gen_ai.retrieval.documents": json.dumps(documents),
         }

@@ -142,8 +142,8 @@ def served(files: Iterable[ClientFile]) -> Path | None:
 def same_server(entry: Any, other: Any) -> bool:
     """Return True if two entries start or reach the same server. Their time limits may differ."""
     specs = [
-        McpConfig.parse({"mcpServers": {"server": one}}).servers.get("server")
-        for one in (entry, other)
+        McpConfig.parse({"mcpServers": {"server": candidate}}).servers.get("server")
+        for candidate in (entry, other)
     ]
     if specs[0] is None or specs[1] is None:
         return specs[0] is specs[1] and entry == other

@@ -152,21 +152,21 @@ def argument_secrets(args: Sequence[str]) -> list[str]:
     These are the values of options and variables with a secret's name, also within an argument (`Server=x;Password=y`),
     headers, and passwords in URLs.
     """
-    found: list[str] = []
+    secrets: list[str] = []
     for before, argument in zip(("", *args), args, strict=False):
         name, equals, value = argument.partition("=")
         is_secret_option = before.startswith("-") and _SECRET_NAME.search(before)
         if name in _HEADER_OPTIONS:  # --header=NAME:VALUE
-            found += _header_secrets(value)
+            secrets += _header_secrets(value)
         elif before in _HEADER_OPTIONS:  # --header NAME:VALUE
-            found += _header_secrets(argument)
+            secrets += _header_secrets(argument)
         elif equals and _SECRET_NAME.search(name):  # --token=VALUE
-            found += _parts(value)
+            secrets += _parts(value)
         elif is_secret_option and not argument.startswith("-"):  # --token VALUE
-            found += _parts(argument)
-        found += _passwords(argument)
-        found += [value for value, _ in _TYPED.findall(argument) if value]
-    return [secret for secret in found if not _is_number(secret)]
+            secrets += _parts(argument)
+        secrets += _passwords(argument)
+        secrets += [value for value, _ in _TYPED.findall(argument) if value]
+    return [secret for secret in secrets if not _is_number(secret)]
 
 
 def _header_secrets(text: str) -> list[str]:

@@ -138,7 +138,9 @@ class Experience:
             np.matmul(vector, self.vectors[:, part], out=cosines[part])
         return cosines
 
-    def recall(self, vector: NDArray[np.float32], known: Known, asker: str = "") -> Recalled | None:
+    def recall(
+        self, vector: NDArray[np.float32], is_known: Known, asker: str = ""
+    ) -> Recalled | None:
         """Return the past tasks similar to this vector with the effect of their votes, or None without similar tasks.
 
         If similar tasks come from several people, or from a heavy user, a person's third and further tasks come last,
@@ -164,7 +166,7 @@ class Experience:
             weights = evened(weights, self._actors[near])
         past = [self.tasks[position] for position in near.tolist()]
         votes = votes_of(past, weights.tolist())
-        votes = {name: people for name, people in votes.items() if known(*name)}
+        votes = {name: people for name, people in votes.items() if is_known(*name)}
         lifts: dict[str, float] = {}
         shared: dict[str, float] = {}
         for (key, _), people in votes.items():

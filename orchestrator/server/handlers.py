@@ -142,8 +142,8 @@ class Handlers:
         return await self._gateway.questions.answered(asker, params, answer, hand_over)
 
     async def list_resources(self, context: Context, _: Any) -> ListResourcesResult:
-        found = await self._resource_offers(self.caller(context).tenant)
-        return ListResourcesResult(resources=[_RESOURCE, *offers.resources(found)])
+        offered = await self._resource_offers(self.caller(context).tenant)
+        return ListResourcesResult(resources=[_RESOURCE, *offers.resources(offered)])
 
     async def list_templates(self, context: Context, _: Any) -> ListResourceTemplatesResult:
         found = await self._resource_offers(self.caller(context).tenant)
@@ -209,9 +209,9 @@ class Handlers:
 
     async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
         tenant = self.caller(context).tenant
-        found = await self._gateway.offers(tenant)
+        offered = await self._gateway.offers(tenant)
         pool = self._gateway.servers(tenant).pool
-        return await _raising_mcp(lambda: offers.complete(pool, params, found))()
+        return await _raising_mcp(lambda: offers.complete(pool, params, offered))()
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
         tenant = self.caller(context).tenant

@@ -60,12 +60,12 @@ class Launch:
     @property
     def addresses(self) -> list[str]:
         """The scheme, host and port of each URL in the arguments and variables. These parts hold no secrets."""
-        found = dict.fromkeys(
+        unique = dict.fromkeys(
             f"{scheme}://{host}"
             for text in (*self.args, *self.env.values())
             for scheme, host in _ORIGIN.findall(text)
         )
-        return list(found)
+        return list(unique)
 
     @property
     def runner(self) -> str:
@@ -81,9 +81,9 @@ class Launch:
         if os.sep in self.command:
             return self.command if shutil.which(Path(self.cwd or "", self.command)) else None
         of_node = self.command.partition(".")[0] in _OF_NODE
-        found = shutil.which(self.command, path=self.path if of_node else self.env.get("PATH"))
-        found = found or shutil.which(str(_OWN / self.command))
-        return found and str(Path(found).absolute())
+        path = shutil.which(self.command, path=self.path if of_node else self.env.get("PATH"))
+        path = path or shutil.which(str(_OWN / self.command))
+        return path and str(Path(path).absolute())
 
     @property
     def path(self) -> str:
@@ -191,15 +191,15 @@ class Expansion:
                 return self._read(where, path)
             name, default = match["name"], match["default"]
             # As in a shell, `:-` also stands in for an empty value.
-            found = (
+            text = (
                 self._environ.get(name) or default
                 if default is not None
                 else self._environ.get(name)
             )
-            if found is None:
+            if text is None:
                 self.missing.append(f"{name} (in {where})")
-            self.used[name] = found or ""
-            return found or ""
+            self.used[name] = text or ""
+            return text or ""
 
         self.unknown += [
             f"{left} (in {where})" for left in _LEFT_OVER.findall(VARIABLE.sub("", text))

@@ -5,7 +5,7 @@ client. A parameter with a fixed value is hidden, the client cannot set it, and 
 errors.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -103,26 +103,23 @@ class Profile:
     @cached_property
     def patterns(self) -> tuple[str, ...]:
         """The patterns of keys that a tool must fit, as a RouteRequest takes them."""
-        own, left_out = (
-            self._wanted,
-            [pattern for pattern in self.spec.tools or () if pattern.startswith("!")],
-        )
-        if (servers := self.spec.servers) is not None:
-            every = [("*", ":", "*")] if own is None else own
-            own = [
-                (server, ":", name)
-                for server in servers
-                for of, _, name in every
-                if fnmatchcase(server, of)
-            ]
-        return (*(map("".join, own or [_NOTHING]) if own is not None else ()), *left_out)
+        wanted = self._wanted
+        if self.spec.servers is not None:
+            every = [("*", ":", "*")] if wanted is None else wanted
+            wanted = []
+            for server in self.spec.servers:
+                names = [name for of, _, name in every if fnmatchcase(server, of)]
+                wanted += [(server, ":", name) for name in names]
+        included = [] if wanted is None else ["".join(pattern) for pattern in wanted or [_NOTHING]]
+        left_out = [pattern for pattern in self.spec.tools or () if pattern.startswith("!")]
+        return (*included, *left_out)
 
     @cached_property
     def _wanted(self) -> list[tuple[str, str, str]] | None:
         """The including patterns of `tools`, each split into server and name. None if all tools are included."""
-        given = self.spec.tools
-        own = [pattern.partition(":") for pattern in given or () if not pattern.startswith("!")]
-        return own if own or given == () else None
+        tools = self.spec.tools
+        included = [name.partition(":") for name in tools or () if not name.startswith("!")]
+        return included if included or tools == () else None
 
     @property
     def filters(self) -> dict[str, str]:
@@ -139,9 +136,11 @@ class Profile:
 
     def has_server(self, server: str) -> bool:
         """Return True if the profile can include a tool of this server."""
-        servers, own = self.spec.servers, self._wanted
-        is_in = servers is None or any(fnmatchcase(server, pattern) for pattern in servers)
-        return is_in and (own is None or any(fnmatchcase(server, of) for of, _, _ in own))
+        servers = self.spec.servers
+        if servers is not None and not any(fnmatchcase(server, pattern) for pattern in servers):
+            return False
+        wanted = self._wanted
+        return wanted is None or any(fnmatchcase(server, pattern) for pattern, _, _ in wanted)
 
     def has(self, key: str) -> bool:
         """Return True if the profile includes a tool of the configuration. A renamed tool hides the tool that had the
@@ -154,8 +153,8 @@ class Profile:
     @cached_property
     def names(self) -> dict[str, str]:
         """The keys of renamed tools by the keys that clients see."""
-        given = self.spec.overrides.items()
-        return {f"{key.partition(':')[0]}:{own.name}": key for key, own in given if own.name}
+        renamed = [key for key, override in self.spec.overrides.items() if override.name]
+        return {self.shown_key(key): key for key in renamed}
 
     def key(self, shown: str) -> str:
         """Return the configuration's key for a tool name from a client, or "" if the profile has no such tool."""
@@ -164,29 +163,33 @@ class Profile:
 
     def shown(self, tool: Tool) -> Tool:
         """Return the tool as clients see it."""
-        own = self.spec.overrides.get(tool.key)
-        if own is None:
+        override = self.spec.overrides.get(tool.key)
+        if override is None:
             return tool
-        hints = own.annotations.model_dump(exclude_none=True)
+        hints = override.annotations.model_dump(exclude_none=True)
         return altered(
             tool,
-            name=own.name or tool.name,
-            title=tool.title if own.title is None else own.title,
-            description=tool.description if own.description is None else own.description,
+            name=override.name or tool.name,
+            title=tool.title if override.title is None else override.title,
+            description=tool.description if override.description is None else override.description,
             annotations=replace(tool.annotations, **hints),
-            input_schema=_view(tool.input_schema, own.parameters),
+            input_schema=_view(tool.input_schema, override.parameters),
             hash="",
         )
 
     def shown_key(self, key: str) -> str:
         """Return the key by which clients know a tool."""
-        own = self.spec.overrides.get(key)
-        return f"{key.partition(':')[0]}:{own.name}" if own and own.name else key
+        override = self.spec.overrides.get(key)
+        if override is None or not override.name:
+            return key
+        server, _, _ = key.partition(":")
+        return f"{server}:{override.name}"
 
     def check(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         """Raise InvalidArguments where a client gives a parameter that the profile does not show."""
+        changes = self._parameters(tool)
         for name in arguments:
-            if (own := self._parameters(tool).get(name)) is not None and not own.is_shown:
+            if name in changes and not changes[name].is_shown:
                 raise InvalidArguments(
                     f"{self.shown_key(tool.key)} takes no parameter {name!r}: leave it out"
                 )
@@ -197,40 +200,39 @@ class Profile:
         Raises InvalidConfig if a variable is missing, or if the tool has no parameter of a name: a client could set the
         parameter that was meant.
         """
-        where, own, schema = (
-            f"{self.source}: profile {self.name!r}: {tool.key}",
-            self._parameters(tool),
-            tool.input_schema,
-        )
-        if own and schema is not None and not schema.get("additionalProperties"):
-            known = gathered(schema).get("properties", {})
-            for name in (
-                name for name, change in own.items() if not change.is_shown and name not in known
-            ):
-                raise InvalidConfig(
-                    f"{where} has no parameter {name!r}: correct the name; its parameters: {', '.join(known) or 'none'}"
-                )
+        where = f"{self.source}: profile {self.name!r}: {tool.key}"
+        changes = self._parameters(tool)
+        schema = tool.input_schema
+        if changes and schema is not None and not schema.get("additionalProperties"):
+            hidden = [name for name, change in changes.items() if not change.is_shown]
+            _require_parameters(hidden, schema, where)
         text = Expansion(environment())
-        values = {
-            name: _expanded(change.fixed, name, text)
-            for name, change in own.items()
-            if change.is_fixed
-        }
+        values: dict[str, Any] = {}
+        for name, change in changes.items():
+            if change.is_fixed:
+                values[name] = _expanded(change.fixed, name, text)
         text.check(where)
         return values
 
     def _parameters(self, tool: Tool) -> Mapping[str, Parameter]:
-        own = self.spec.overrides.get(tool.key)
-        return own.parameters if own else {}
+        override = self.spec.overrides.get(tool.key)
+        return override.parameters if override else {}
 
     def pinned(self, tools: Iterable[Tool]) -> dict[str, Tool]:
         """Return the pinned ones of some tools by the names under which they are listed, in the profile's order."""
-        known = {tool.key: tool for tool in tools}
-        return {
-            _pinned_name(self.shown(known[key])): known[key]
-            for key in self.spec.pinned
-            if key in known
-        }
+        by_key = {tool.key: tool for tool in tools}
+        pinned = [by_key[key] for key in self.spec.pinned if key in by_key]
+        return {_pinned_name(self.shown(tool)): tool for tool in pinned}
+
+
+def _require_parameters(names: Iterable[str], schema: Mapping[str, Any], where: str) -> None:
+    properties = gathered(schema).get("properties", {})
+    for name in names:
+        if name not in properties:
+            choices = ", ".join(properties) or "none"
+            raise InvalidConfig(
+                f"{where} has no parameter {name!r}: correct the name; its parameters: {choices}"
+            )
 
 
 def _pinned_name(tool: Tool) -> str:
@@ -259,68 +261,66 @@ def secrets_of(values: Mapping[str, Any]) -> Secrets:
     return Secrets(texts(values))
 
 
-def read_profiles(given: Any, source: str, servers: Collection[str]) -> dict[str, Profile]:
+def read_profiles(section: Any, source: str, servers: Collection[str]) -> dict[str, Profile]:
     """Read the `profiles` of a file by name.
 
     Args:
-        given: The decoded part of the file.
+        section: The decoded part of the file.
         source: The file's name, for messages.
         servers: The names of the file's servers.
 
     Raises:
         InvalidConfig: A profile is wrong. The error names the wrong part and the remedy.
     """
-    if not isinstance(given, dict):
+    if not isinstance(section, dict):
         raise InvalidConfig(
             f'{source}: "profiles" must be an object: {{"NAME": {{"servers": ["SERVER"], ...}}}}'
         )
-    found = {}
-    for name, value in given.items():
+    profiles: dict[str, Profile] = {}
+    for name, record in section.items():
         where = f"{source}: profile {name!r}"
-        if not (
-            0 < len(name) <= 64
-            and name.isascii()
-            and name.replace("-", "").replace("_", "").isalnum()
-        ):
+        letters = name.replace("-", "").replace("_", "")
+        if len(name) > 64 or not (letters.isascii() and letters.isalnum()):
             raise InvalidConfig(f"{where}: a name has 1 to 64 letters, digits, - and _: rename it")
         try:
-            spec = ProfileSpec.model_validate(value)
+            spec = ProfileSpec.model_validate(record)
         except ValidationError as error:
             raise InvalidConfig(f"{where}: {first_problem(error)}") from None
-        found[name] = Profile(name, spec, source, _lost(spec, servers))
-        _check(where, found[name])
-    return found
+        profiles[name] = Profile(name, spec, source, _lost(spec, servers))
+        _check(where, profiles[name])
+    return profiles
+
+
+def _named_keys(spec: ProfileSpec) -> list[str]:
+    """Return the keys and patterns of tools that a profile names."""
+    patterns = [pattern.removeprefix("!") for pattern in spec.tools or ()]
+    return [*spec.pinned, *spec.overrides, *patterns]
 
 
 def _lost(spec: ProfileSpec, servers: Collection[str]) -> tuple[str, ...]:
     """Return the names and patterns of servers in a profile that match none of these servers."""
-    keys = (
-        *spec.pinned,
-        *spec.overrides,
-        *(pattern.removeprefix("!") for pattern in spec.tools or ()),
-    )
-    own = dict.fromkeys((*(spec.servers or ()), *(key.partition(":")[0] for key in keys)))
+    of_keys = [key.partition(":")[0] for key in _named_keys(spec)]
+    patterns = dict.fromkeys([*(spec.servers or ()), *of_keys])
     return tuple(
-        pattern for pattern in own if not any(fnmatchcase(server, pattern) for server in servers)
+        pattern
+        for pattern in patterns
+        if not any(fnmatchcase(server, pattern) for server in servers)
     )
 
 
 def _check(where: str, profile: Profile) -> None:
     spec = profile.spec
-    for key in (
-        *spec.pinned,
-        *spec.overrides,
-        *(pattern.removeprefix("!") for pattern in spec.tools or ()),
-    ):
+    for key in _named_keys(spec):
         if ":" not in key:
             raise InvalidConfig(
                 f"{where}: {key!r} names no tool: write SERVER:NAME, or SERVER:* for all tools"
             )
-    if outside := next((key for key in spec.pinned if not profile.has(key)), ""):
+    outside = next((key for key in spec.pinned if not profile.has(key)), "")
+    if outside:
         raise InvalidConfig(
             f'{where}: the pinned tool {outside!r} is not in the profile: change "pinned", "servers" or "tools"'
         )
-    if len(profile.names) < sum(bool(own.name) for own in spec.overrides.values()):
+    if len(profile.names) < sum(bool(override.name) for override in spec.overrides.values()):
         raise InvalidConfig(
             f"{where}: two tools of a server get the same name: give them different names"
         )
@@ -338,34 +338,35 @@ def _view(
     schema: Mapping[str, Any] | None, changes: Mapping[str, Parameter]
 ) -> dict[str, Any] | None:
     """Return a schema with the changed descriptions, and without the parameters that clients do not see."""
-    if schema is None or not changes:
-        return None if schema is None else dict(schema)
-    hidden = {name for name, own in changes.items() if not own.is_shown}
-    described = {
-        name: own.description for name, own in changes.items() if own.description is not None
-    }
-    view: dict[str, Any] = _without(
-        gathered(schema), hidden, lambda name, own: _described(own, described.get(name))
-    )
-    return view
+    if schema is None:
+        return None
+    return _changed(gathered(schema), changes) if changes else dict(schema)
 
 
-def _described(own: Any, text: str | None) -> Any:
-    return {**own, "description": text} if text is not None and isinstance(own, dict) else own
+def _described(parameter: Any, change: Parameter | None) -> Any:
+    """Return a parameter's schema with the description that a profile gives it."""
+    if change is None or change.description is None or not isinstance(parameter, dict):
+        return parameter
+    return {**parameter, "description": change.description}
 
 
-def _without(part: Any, hidden: set[str], change: Callable[[str, Any], Any]) -> Any:
-    """Return a part of a schema, and the branches of it, without these parameters."""
+def _changed(part: Any, changes: Mapping[str, Parameter]) -> Any:
+    """Return a part of a schema, and the branches of it, with these changes of its parameters."""
     if not isinstance(part, dict):
         return part
-    left = dict(part)
-    if isinstance(own := part.get("properties"), dict):
-        left["properties"] = {
-            name: change(name, value) for name, value in own.items() if name not in hidden
+    hidden = {name for name, change in changes.items() if not change.is_shown}
+    changed = dict(part)
+    properties = part.get("properties")
+    if isinstance(properties, dict):
+        changed["properties"] = {
+            name: _described(parameter, changes.get(name))
+            for name, parameter in properties.items()
+            if name not in hidden
         }
-    if isinstance(required := part.get("required"), list):
-        left["required"] = [name for name in required if name not in hidden]
+    required = part.get("required")
+    if isinstance(required, list):
+        changed["required"] = [name for name in required if name not in hidden]
     for branch in _BRANCHES:
-        if isinstance(branches := part.get(branch), list):
-            left[branch] = [_without(one, hidden, change) for one in branches]
-    return left
+        if isinstance(part.get(branch), list):
+            changed[branch] = [_changed(choice, changes) for choice in part[branch]]
+    return changed

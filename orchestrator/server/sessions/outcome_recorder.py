@@ -74,15 +74,15 @@ class OutcomeRecorder:
         """
         if who in self._called:
             self._end(who)
-        own = self._open.setdefault(who, [])
+        searches = self._open.setdefault(who, [])
         self._open.move_to_end(who)
-        found = _Search(decision, returned, who.actor, router or self._router)
-        own.append(found)
-        if len(own) > _MOST_SEARCHES:
-            self._finish(own.pop(0))
+        search = _Search(decision, returned, who.actor, router or self._router)
+        searches.append(search)
+        if len(searches) > _MOST_SEARCHES:
+            self._finish(searches.pop(0))
         if len(self._open) > _MOST_CONVERSATIONS:
             self._end(next(iter(self._open)))
-        return found.id
+        return search.id
 
     def search_of(self, who: Conversation, key: str) -> str:
         """Return the name of the search that a call of this tool follows, or ""."""
@@ -97,24 +97,24 @@ class OutcomeRecorder:
     @contextmanager
     def call(self, who: Conversation, key: str) -> Iterator[Callable[[Use], None]]:
         """Start a call of a tool. The call is recorded only if the yielded function is called."""
-        found = self._followed(who, key)
+        search = self._followed(who, key)
         if self._open.get(who):
             self._called.add(who)
-        if found is None:
+        if search is None:
             yield lambda _: None
             return
-        found.under_way += 1
-        if found.timer is not None:
-            found.timer.cancel()
+        search.under_way += 1
+        if search.timer is not None:
+            search.timer.cancel()
         try:
-            yield found.used.append
+            yield search.used.append
         finally:
-            found.under_way -= 1
-            if found.over:
-                self._finish(found)
-            elif not found.under_way:
-                found.timer = asyncio.get_running_loop().call_later(
-                    QUIET_S, self._quiet, who, found
+            search.under_way -= 1
+            if search.over:
+                self._finish(search)
+            elif not search.under_way:
+                search.timer = asyncio.get_running_loop().call_later(
+                    QUIET_S, self._quiet, who, search
                 )
 
     async def close(self) -> None:

@@ -92,18 +92,18 @@ class RunClient:
                 )
         try:
             listed = self.client.list_workflows(query, rpc_timeout=SOON)
-            found = list[Listed]()
+            runs = list[Listed]()
             async for one in listed:
                 memo = await _memo(one)
                 if memo and memo.tenant == self.tenant and (memo.waiting or not waiting):
-                    found.append(self._listed(one, memo))
-                if most is not None and len(found) == most:
+                    runs.append(self._listed(one, memo))
+                if most is not None and len(runs) == most:
                     break
         except RPCError as error:
             raise Unavailable(
                 f"the Temporal server could not list its runs: {error.message}"
             ) from None
-        return found
+        return runs
 
     async def run(self, run_id: str) -> Listed:
         """Return one run.
@@ -112,8 +112,8 @@ class RunClient:
             InvalidInput: The tenant has no run with this id.
         """
         try:
-            found = await self.client.get_workflow_handle(run_id).describe(rpc_timeout=SOON)
-            memo = await _memo(found)
+            execution = await self.client.get_workflow_handle(run_id).describe(rpc_timeout=SOON)
+            memo = await _memo(execution)
         except RPCError as error:
             if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
                 raise Unavailable(
@@ -124,7 +124,7 @@ class RunClient:
             raise InvalidInput(
                 f"tenant {self.tenant} has no run {run_id!r}: list its runs with `{self.command('list', '--all')}`"
             )
-        return self._listed(found, memo)
+        return self._listed(execution, memo)
 
     async def progress(self, run_id: str) -> Progress | None:
         """Return a run's progress. None if no worker answers."""
@@ -143,13 +143,13 @@ class RunClient:
             return None
         try:
             handle = self.client.get_workflow_handle(run.id, result_type=RunResult)
-            found: RunResult = await handle.result(rpc_timeout=SOON)
+            result: RunResult = await handle.result(rpc_timeout=SOON)
         except WorkflowFailureError as error:
             return failed_result(error)
         except (RPCError, ValueError, TypeError, RuntimeError):
             # The server lost it, or a codec hides it.
             return None
-        return found
+        return result
 
     async def follow(self, run_id: str) -> AsyncIterator[Progress]:
         """Yield each change of a run from its beginning to its end: the changed steps, without arguments.
@@ -207,16 +207,16 @@ class RunClient:
             where += ["--namespace", self.client.namespace]
         return shlex.join(["toolroute", "runs", *words, *where])
 
-    def _listed(self, found: WorkflowExecution, memo: RunMemo) -> Listed:
-        status = found.status.name.lower().replace("_", " ") if found.status else "unknown"
+    def _listed(self, execution: WorkflowExecution, memo: RunMemo) -> Listed:
+        status = execution.status.name.lower().replace("_", " ") if execution.status else "unknown"
         running = status == "running"
         return Listed(
-            id=found.id,
+            id=execution.id,
             status=_WAITS if running and memo.waiting else status,
-            started=found.start_time.astimezone().isoformat(sep=" ", timespec="seconds"),
+            started=execution.start_time.astimezone().isoformat(sep=" ", timespec="seconds"),
             waiting=memo.waiting if running else (),
-            link=page_of(self.pages, found.id),
-            workflow=found.workflow_type,
+            link=page_of(self.pages, execution.id),
+            workflow=execution.workflow_type,
         )
 
 
@@ -224,10 +224,10 @@ async def has_search_attributes(client: Client) -> bool:
     """Return True if the client's namespace has ToolrouteTenant and ToolrouteWaiting."""
     request = ListSearchAttributesRequest(namespace=client.namespace)
     try:
-        found = await client.operator_service.list_search_attributes(request, timeout=SOON)
+        attributes = await client.operator_service.list_search_attributes(request, timeout=SOON)
     except RPCError:  # Not everybody may ask the operator service.
         return False
-    return {names.TENANT_ATTRIBUTE, names.WAITING_ATTRIBUTE} <= set(found.custom_attributes)
+    return {names.TENANT_ATTRIBUTE, names.WAITING_ATTRIBUTE} <= set(attributes.custom_attributes)
 
 
 async def run_attributes(client: Client, tenant: str) -> TypedSearchAttributes:
@@ -258,10 +258,10 @@ async def run_attributes(client: Client, tenant: str) -> TypedSearchAttributes:
     )
 
 
-async def _memo(found: WorkflowExecution) -> RunMemo | None:
+async def _memo(execution: WorkflowExecution) -> RunMemo | None:
     """Return a run's memo. None if no worker has started the run yet."""
     try:
-        memo: RunMemo | None = await found.memo_value(names.RUN, None, type_hint=RunMemo)
+        memo: RunMemo | None = await execution.memo_value(names.RUN, None, type_hint=RunMemo)
     except (LookupError, TypeError, ValueError, RuntimeError):
         # Another program's memo, or one with a codec.
         return None

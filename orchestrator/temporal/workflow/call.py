@@ -157,14 +157,14 @@ async def present_tool(call: ToolCall, config: Config) -> Tool:
     }
     settings["schedule_to_start_timeout"] = ASKED_IN
     try:
-        found = await execute(names.CHECK_CALL, call, Present, settings)
+        present = await execute(names.CHECK_CALL, call, Present, settings)
     except ActivityError as error:
         if was_cancelled(error) or (
             isinstance(_cause(error), ApplicationError) and why_failed(error)[0] in _UNUSABLE
         ):
             raise
         return call.tool
-    return found.tool or call.tool
+    return present.tool or call.tool
 
 
 def is_child(tool: Tool) -> bool:
@@ -303,10 +303,10 @@ def occurrence(*content: Any) -> str:
 
     It is counted by content, not by order, because parallel branches may come in another order after a reset.
     """
-    found = digest_of(*content)
+    content_digest = digest_of(*content)
     seen = _SEEN.setdefault(asyncio.get_running_loop(), Counter())
-    seen[found] += 1
-    return f"{workflow.info().original_execution_run_id}:{found}.{seen[found]}"
+    seen[content_digest] += 1
+    return f"{workflow.info().original_execution_run_id}:{content_digest}.{seen[content_digest]}"
 
 
 _SEEN: "WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[str]]" = WeakKeyDictionary()

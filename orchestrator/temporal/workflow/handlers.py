@@ -96,20 +96,20 @@ class Handlers:
             InvalidInput: No step waits for it, or several do.
         """
         refused: list[InvalidInput] = []
-        found = list[Run]()
+        runs = list[Run]()
         for run in self._runs:
             try:
                 run.check(word)
-                found.append(run)
+                runs.append(run)
             except InvalidInput as error:
                 refused.append(error)
-        if not found:
+        if not runs:
             raise refused[-1]
-        if len(found) > 1 and not word.digest:
+        if len(runs) > 1 and not word.digest:
             raise InvalidInput(
                 f"digest='': a step {word.step!r} waits in several runs: give the digest of one of them"
             )
-        return found[-1]
+        return runs[-1]
 
     async def _show(self) -> None:
         while True:

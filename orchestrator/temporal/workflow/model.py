@@ -149,10 +149,10 @@ def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str
 
 def _before(step: Step, plan: Plan) -> list[str]:
     """Return the ids of the steps on which this one depends, directly or not, in the plan's order."""
-    found = set(step.depends_on)
+    earlier = set(step.depends_on)
     for other in reversed(plan.steps):
-        found |= set(other.depends_on) if other.id in found else set()
-    return [other.id for other in plan.steps if other.id in found]
+        earlier |= set(other.depends_on) if other.id in earlier else set()
+    return [other.id for other in plan.steps if other.id in earlier]
 
 
 def _results(outcomes: Sequence[StepOutcome], max_tokens: int) -> tuple[tuple[str, str], ...]:

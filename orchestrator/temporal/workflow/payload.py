@@ -51,8 +51,8 @@ def read(raw: RawValue, kind: type[Record]) -> Record:
     """Return the record in one of our own payloads. A Decision takes 0.15 ms, and 3 to 7 ms with the SDK."""
     if raw.payload.metadata.get("encoding") == b"json/plain":
         return cast("Record", _adapter(cast("Any", kind)).validate_json(raw.payload.data))
-    found: Record = _converter().from_payload(raw.payload, kind)
-    return found
+    record: Record = _converter().from_payload(raw.payload, kind)
+    return record
 
 
 def read_input(raw: RawValue, kind: type[Record]) -> Record:
@@ -65,18 +65,18 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
         InvalidInput: The payload is not such a record.
     """
     try:
-        found = read(raw, kind)
+        record = read(raw, kind)
     except ValidationError as error:
         raise _wrong(
             kind, "; ".join(_problem(one) for one in error.errors(include_url=False))
         ) from None
     except (ValueError, RecursionError) as error:
         raise _wrong(kind, f"the input cannot be read ({error})") from None
-    if not isinstance(found, kind):
+    if not isinstance(record, kind):
         raise _wrong(kind, "give one JSON object")
     if raw.payload.metadata.get("encoding") == b"json/plain":
         _check_names(from_json(raw.payload.data), kind)
-    return found
+    return record
 
 
 def _check_names(given: Any, kind: Any) -> None:
@@ -107,16 +107,16 @@ def _check_names(given: Any, kind: Any) -> None:
             )
 
 
-def _problem(found: Any) -> str:
-    where = ".".join(map(str, found["loc"])) or "input"
-    if found["type"] == WANTED:
-        return f"{where}={found['input']!r:.80}: {found['msg']}"
+def _problem(error: Any) -> str:
+    where = ".".join(map(str, error["loc"])) or "input"
+    if error["type"] == WANTED:
+        return f"{where}={error['input']!r:.80}: {error['msg']}"
     value = (
         ""
-        if found["type"] in ("missing", "json_invalid")
-        else f", not {str(found['input'])[:60]!r}"
+        if error["type"] in ("missing", "json_invalid")
+        else f", not {str(error['input'])[:60]!r}"
     )
-    return f"{where}: {found['msg']}{value}"
+    return f"{where}: {error['msg']}{value}"
 
 
 def _wrong(kind: Any, what: str) -> InvalidInput:

@@ -55,20 +55,20 @@ async def route_staged(request: Any, config: Config, semantic: Config) -> RawVal
 
 
 async def _stages(request: Any, config: Config, semantic: Config) -> RawValue:
-    found = await _stage(names.MATCH_ALWAYS_AVAILABLE, config, request)
-    skips = read(found, FindingsHead).skips
+    findings = await _stage(names.MATCH_ALWAYS_AVAILABLE, config, request)
+    skips = read(findings, FindingsHead).skips
     if names.DETECT_EXPLICIT_SERVER not in skips:
-        found = await _stage(names.DETECT_EXPLICIT_SERVER, config, request, found)
-    found = await _stage(names.KEYWORD_GATE, config, request, found)
+        findings = await _stage(names.DETECT_EXPLICIT_SERVER, config, request, findings)
+    findings = await _stage(names.KEYWORD_GATE, config, request, findings)
     alone = ""
-    if not read(found, FindingsHead).gate_open and names.SEMANTIC_FALLBACK not in skips:
+    if not read(findings, FindingsHead).gate_open and names.SEMANTIC_FALLBACK not in skips:
         try:
-            found = await _stage(names.SEMANTIC_FALLBACK, semantic, request, found)
+            findings = await _stage(names.SEMANTIC_FALLBACK, semantic, request, findings)
         except ActivityError as error:
             if was_cancelled(error) or why_failed(error)[0] in _FINAL:
                 raise
             alone = described(error)
-    return await _stage(names.MERGE, config, request, found, alone)
+    return await _stage(names.MERGE, config, request, findings, alone)
 
 
 async def _stage(activity: str, config: Config, *given: Any) -> RawValue:

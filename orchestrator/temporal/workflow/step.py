@@ -108,14 +108,14 @@ class Steps:
     def check(self, word: Approval) -> None:
         """Raise InvalidInput unless the step waits for approval and a given digest is that of its arguments."""
         waiting = {step.step: step for step in self.progress() if step.digest}
-        found = waiting.get(word.step)
-        if found is None:
+        call = waiting.get(word.step)
+        if call is None:
             others = ", ".join(waiting) or "none"
             raise InvalidInput(f"step={word.step!r} does not wait for approval; waiting: {others}")
-        if word.digest and word.digest != found.digest:
+        if word.digest and word.digest != call.digest:
             raise InvalidInput(
-                f"digest={word.digest!r}: the call of {found.tool} by step {word.step} now has the digest "
-                f"{found.digest!r}: look at its arguments, then approve with that digest"
+                f"digest={word.digest!r}: the call of {call.tool} by step {word.step} now has the digest "
+                f"{call.digest!r}: look at its arguments, then approve with that digest"
             )
 
     def take(self, word: Approval) -> None:
