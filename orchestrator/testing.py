@@ -383,16 +383,16 @@ def _embeddings(asked: ModelRequest) -> dict[str, Any]:
 
 
 def _completion(asked: ModelRequest, reply: Any) -> dict[str, Any]:
-    said = reply.reply if isinstance(reply, Billed) else reply
-    if isinstance(said, BaseModel):
-        said = said.model_dump_json()
-    elif isinstance(said, Mapping):
-        said = compact(said)
+    content = reply.reply if isinstance(reply, Billed) else reply
+    if isinstance(content, BaseModel):
+        content = content.model_dump_json()
+    elif isinstance(content, Mapping):
+        content = compact(content)
     usage = reply
     if not isinstance(usage, Billed):
-        output = count_tokens(str(getattr(said, "text", said)))
+        output = count_tokens(str(getattr(content, "text", content)))
         usage = Billed("", input=count_tokens(compact(asked.body)), output=output)
-    message, finish_reason = _message(asked, said)
+    message, finish_reason = _message(asked, content)
     return {
         "id": "chatcmpl-scripted",
         "object": "chat.completion",

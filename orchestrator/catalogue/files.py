@@ -138,9 +138,9 @@ def _text(path: Path) -> str:
 
 def _records(path: Path, text: str, server: str | None) -> Iterator[tuple[str, Any]]:
     """Yield the records of a file, each with its origin. A file of lines has a whole object on its first line."""
-    first, _, rest = text.strip().partition("\n")
+    first, _, following = text.strip().partition("\n")
     is_object = first.startswith("{") and first.rstrip().endswith("}")
-    if not first or (rest and is_object):
+    if not first or (following and is_object):
         yield from _lines(path, text)
     else:
         yield from _document(path, text, server)

@@ -19,8 +19,8 @@ MAX_DEPTH = 64
 """The maximum number of levels of objects and lists in one tool."""
 
 
-def _spelt(hint: str, own: str) -> Any:
-    names = AliasChoices(f"{hint}Hint", f"{own}_hint", own)
+def _spelt(hint: str, name: str) -> Any:
+    names = AliasChoices(f"{hint}Hint", f"{name}_hint", name)
     return Field(None, validation_alias=names, serialization_alias=f"{hint}Hint")
 
 

@@ -40,7 +40,11 @@ def function_tool(function: Callable[..., Any]) -> Tool:
     text, described = _documented(function)
     context = context_parameters(signature)
     seen_by_model = signature.replace(
-        parameters=[own for own in signature.parameters.values() if own.name not in context]
+        parameters=[
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.name not in context
+        ]
     )
     model = _model(name, seen_by_model)
     schema = _schema(name, model, seen_by_model, described)
@@ -55,13 +59,17 @@ def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
         raise InvalidCatalogue(
             f"function {name!r}: its signature cannot be read ({error})"
         ) from None
-    for place, own in enumerate(signature.parameters.values()):
-        if own.kind in _OPEN:
-            taken = f"{_OPEN[own.kind]}{own.name}"
+    for position, parameter in enumerate(signature.parameters.values()):
+        if parameter.kind in _OPEN:
+            taken = f"{_OPEN[parameter.kind]}{parameter.name}"
             raise InvalidCatalogue(
                 f"function {name!r} takes {taken}, which no schema can describe: name its parameters"
             )
-        if not place and own.name in ("self", "cls") and own.annotation is own.empty:
+        if (
+            not position
+            and parameter.name in ("self", "cls")
+            and parameter.annotation is parameter.empty
+        ):
             where = f"{function.__qualname__!r} is a method without its object"
             raise InvalidCatalogue(f"{where}: give it as object.{name}")
     return signature
@@ -77,9 +85,9 @@ def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     except ParseError:
         return text, {}
     described = {}
-    for own in read.params:
-        for name in own.arg_name.split(","):  # numpy's `a, b : type` describes several.
-            described[name.strip()] = own.description or ""
+    for documented in read.params:
+        for name in documented.arg_name.split(","):  # numpy's `a, b : type` describes several.
+            described[name.strip()] = documented.description or ""
     return (read.description or "").strip(), described
 
 
@@ -91,10 +99,10 @@ def _model(name: str, signature: inspect.Signature) -> "type[BaseModel]":
     from pydantic.errors import PydanticUserError
 
     fields: dict[str, Any] = {}
-    for place, own in enumerate(signature.parameters.values()):
-        kind = Any if own.annotation is own.empty else own.annotation
-        default = ... if own.default is own.empty else own.default
-        fields[f"p{place}"] = (Annotated[kind, Field(alias=own.name)], default)
+    for position, parameter in enumerate(signature.parameters.values()):
+        kind = Any if parameter.annotation is parameter.empty else parameter.annotation
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[f"p{position}"] = (Annotated[kind, Field(alias=parameter.name)], default)
     try:
         return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
     except PydanticUserError as error:
@@ -119,11 +127,17 @@ def _schema(
     except PydanticUserError as error:
         raise _no_json(name, error) from None
     schema.pop("title")
-    for own in signature.parameters.values():
-        within = get_args(own.annotation)[1:] if get_origin(own.annotation) is Annotated else ()
-        text = next((part for part in within if isinstance(part, str)), described.get(own.name))
+    for parameter in signature.parameters.values():
+        within = (
+            get_args(parameter.annotation)[1:]
+            if get_origin(parameter.annotation) is Annotated
+            else ()
+        )
+        text = next(
+            (part for part in within if isinstance(part, str)), described.get(parameter.name)
+        )
         if text:
-            schema["properties"][own.name].setdefault("description", text)
+            schema["properties"][parameter.name].setdefault("description", text)
     return schema
 
 

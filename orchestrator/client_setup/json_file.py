@@ -98,11 +98,11 @@ def _replace(node: "JSONObject", entries: Mapping[str, Any], *, outer: str) -> N
     members = _members(node)
     indent = _indent(node) or outer + ("\t" if outer.startswith("\t") else "  ")
     members, end = _kept(members, _end(node), entries, indent)
-    for place, member in enumerate(members):
+    for position, member in enumerate(members):
         if entries[member.name] != before[member.name]:
             value = _node(entries[member.name], indent)
             value.wsc_before = member.value.wsc_before
-            members[place] = replace(member, value=value)
+            members[position] = replace(member, value=value)
     for name, entry in entries.items():
         if name not in before:
             value = _node(entry, indent)
@@ -162,12 +162,16 @@ def _kept(
 
 def _from_next_line(gap: list[Any]) -> list[Any]:
     """Return a gap without the rest of the line on which it begins."""
-    line_ends = (place for place, part in enumerate(gap) if isinstance(part, str) and "\n" in part)
+    line_ends = (
+        position for position, part in enumerate(gap) if isinstance(part, str) and "\n" in part
+    )
     return gap[next(line_ends, 0) :]
 
 
 def _up_to_last_comment(gap: list[Any]) -> list[Any]:
-    last = max((place for place, part in enumerate(gap) if not isinstance(part, str)), default=-1)
+    last = max(
+        (position for position, part in enumerate(gap) if not isinstance(part, str)), default=-1
+    )
     return gap[: last + 1]
 
 
@@ -182,8 +186,8 @@ def _write(node: "JSONObject", members: Sequence[_Member], end: list[Any]) -> No
     node.keys = [member.key for member in members]
     node.values = [member.value for member in members]
     node.leading_wsc = members[0].gap if members else end
-    for place, member in enumerate(members):
-        member.key.wsc_before = member.gap if place else []
+    for position, member in enumerate(members):
+        member.key.wsc_before = member.gap if position else []
     if not members:
         node.trailing_comma = None
     elif node.trailing_comma is not None:
@@ -206,8 +210,8 @@ def _names(node: "JSONObject") -> list[str]:
 
 
 def _value(node: "JSONObject") -> dict[str, Any]:
-    found: dict[str, Any] = parse(_source(node))
-    return found
+    value: dict[str, Any] = parse(_source(node))
+    return value
 
 
 def _source(node: "Key | Value") -> str:

@@ -75,7 +75,7 @@ class Client:
         places = self.places
         if self.windows and system == "win32":
             places = (self.windows,)
-        paths = [Path(place.format(**folders)) for place in places]
+        paths = [Path(template.format(**folders)) for template in places]
         return next((path for path in paths if path.is_file()), paths[0])
 
     @property

@@ -236,7 +236,9 @@ class Registry:
         servers = content.get("servers") if isinstance(content, dict) else None
         if not isinstance(servers, list):
             raise InvalidConfig(f'{self.url}: not a registry, because its answer has no "servers"')
-        return [_parsed(item, f"{self.url}: server {place}") for place, item in enumerate(servers)]
+        return [
+            _parsed(item, f"{self.url}: server {position}") for position, item in enumerate(servers)
+        ]
 
     def server(self, name: str) -> RegistryServer:
         """Return the latest version of a server. Raises InvalidConfig if the registry has none of this name."""

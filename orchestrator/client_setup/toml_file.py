@@ -64,6 +64,6 @@ def _with_remarks(before: str, after: str) -> str:
     for remarks, header in _REMARKS.findall(before):
         lines = after.split("\n")
         if remarks not in after and header in lines:
-            place = lines.index(header)
-            after = "\n".join([*lines[:place], *remarks.splitlines(), *lines[place:]])
+            line_number = lines.index(header)
+            after = "\n".join([*lines[:line_number], *remarks.splitlines(), *lines[line_number:]])
     return after

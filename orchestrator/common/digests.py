@@ -27,6 +27,6 @@ def digest_of(*content: Any, digits: int = SHOWN_DIGITS) -> str:
     return digest(json.dumps(content, sort_keys=True, default=str), digits)
 
 
-def same_server(one: str, other: str) -> bool:
+def same_server(entry: str, other: str) -> bool:
     """Return True if two entries' identities belong to the same server, whichever tools they choose."""
-    return one[:OF_SERVER] == other[:OF_SERVER]
+    return entry[:OF_SERVER] == other[:OF_SERVER]

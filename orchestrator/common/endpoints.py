@@ -32,8 +32,8 @@ def secrets_of(url: str, key: str | None) -> Secrets:
 def complaint(error: Exception, secrets: Secrets) -> str:
     """Return the endpoint's own message after a colon, without secrets. Otherwise empty."""
     body = getattr(error, "body", None)
-    said = body.get("message") or body.get("detail") if isinstance(body, dict) else body
-    text = (said if isinstance(said, str) else as_json(said))[:10_000] if said else ""
+    message = body.get("message") or body.get("detail") if isinstance(body, dict) else body
+    text = (message if isinstance(message, str) else as_json(message))[:10_000] if message else ""
     return f": {one_line(secrets.redact(text), 300)}" if text and not text.startswith("<") else ""
 
 

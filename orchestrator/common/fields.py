@@ -175,10 +175,14 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
 
 def _known_settings(function: Callable[..., Any]) -> dict[str, None]:
     parameters = inspect.signature(function).parameters
-    known = {name: None for name, own in parameters.items() if own.kind is not own.VAR_KEYWORD}
-    for own in parameters.values():
-        if own.kind is own.VAR_KEYWORD:  # **options: Unpack[a TypedDict]
-            known |= dict.fromkeys(get_args(own.annotation)[0].__annotations__)
+    known = {
+        name: None
+        for name, parameter in parameters.items()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
+    for parameter in parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:  # **options: Unpack[a TypedDict]
+            known |= dict.fromkeys(get_args(parameter.annotation)[0].__annotations__)
     return known
 
 
@@ -187,7 +191,8 @@ def check_settings(given: Collection[str], known: Collection[str]) -> None:
     for name in given:
         if name not in known:
             remedy = (
-                meant(name, known) or f": give {', '.join(own for own in known if own != 'self')}"
+                meant(name, known)
+                or f": give {', '.join(setting for setting in known if setting != 'self')}"
             )
             raise UnknownSetting(f"unknown setting {name!r}{remedy}")
 

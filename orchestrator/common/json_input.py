@@ -57,12 +57,12 @@ def _refuse(constant: str) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name {twice!r} is twice in one object: rename or remove one of them")
-    return found
+    return unique
 
 
 @contextmanager
@@ -114,8 +114,8 @@ def first_problem(error: "ValidationError", whole: str = "") -> str:
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or whole
     given = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None
-    said = f"{problem['msg']}, but it is {given}" if given else problem["msg"]
-    return f"{where}: {said}" if where else said
+    message = f"{problem['msg']}, but it is {given}" if given else problem["msg"]
+    return f"{where}: {message}" if where else message
 
 
 _NEARLY = 0.85
@@ -132,7 +132,7 @@ def nearly(name: str, known: Iterable[str]) -> str:
 
 @lru_cache(maxsize=256)  # The tools of a file have the same additional fields.
 def _nearest(name: str, known: tuple[str, ...]) -> str:
-    bare = {_bare(one): one for one in known}
+    bare = {_bare(candidate): candidate for candidate in known}
     return next((bare[found] for found in get_close_matches(_bare(name), bare, 1, _NEARLY)), "")
 
 
@@ -189,9 +189,9 @@ def slip(given: Collection[str], fields: Mapping[str, str], what: str = "field")
         fields: The field of each spelling.
         what: The kind of name, for the message.
     """
-    found = {fields.get(name) for name in given}
+    fields_given = {fields.get(name) for name in given}
     for name in given:
         meant = "" if name in fields else nearly(str(name), fields)
-        if meant and fields[meant] not in found:
+        if meant and fields[meant] not in fields_given:
             return f"unknown {what} {str(name)!r}: did you mean {meant!r}?"
     return ""

@@ -104,10 +104,10 @@ class Secrets:
         except ValueError:
             return self.redact(text)
         # Without the pattern, which takes a second for a large picture.
-        found = [form.encode() for form in self._forms if form.encode() in content]
-        for form in found:
+        forms = [form.encode() for form in self._forms if form.encode() in content]
+        for form in forms:
             content = content.replace(form, MASK.encode())
-        return base64.b64encode(content).decode() if found else text
+        return base64.b64encode(content).decode() if forms else text
 
     def __repr__(self) -> str:
         return "Secrets(...)"
@@ -224,8 +224,8 @@ def _passwords(text: str) -> list[str]:
 
     Without a password, return its user, because some tokens are given so.
     """
-    _, scheme, rest = text.partition("://")
-    user, at, _ = rest.split("/", 1)[0].rpartition("@")
+    _, scheme, address = text.partition("://")
+    user, at, _ = address.split("/", 1)[0].rpartition("@")
     if not (scheme and at):
         return []
     name, _, password = map(unquote, user.partition(":"))

@@ -120,7 +120,7 @@ def held_out(trials: Sequence[Trial], gate: float) -> list[tuple[float, bool]]:
     """Return each trial's confidence by a fit to the other fifths, and whether its best tool is right."""
     claims = list[tuple[float, bool]]()
     for number in range(FOLDS):
-        others = [trial for place, trial in enumerate(trials) if place % FOLDS != number]
+        others = [trial for position, trial in enumerate(trials) if position % FOLDS != number]
         fit = _fit(others)
         claims += [trial.under(fit, gate) for trial in trials[number::FOLDS]]
     return claims

@@ -117,5 +117,5 @@ def _has_failed(item: Object) -> bool:
 
 def _asked(text: Any) -> str:
     """Return the user's own words of a message."""
-    found = _ASKED.findall(str(text)) or _COMMAND.findall(str(text)) or [_ADDED.sub("", str(text))]
-    return " ".join(found).strip()
+    texts = _ASKED.findall(str(text)) or _COMMAND.findall(str(text)) or [_ADDED.sub("", str(text))]
+    return " ".join(texts).strip()

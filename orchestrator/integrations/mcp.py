@@ -85,9 +85,9 @@ class RoutedSession:
                 [*self._seen.offered, *(catalogue[key] for key in self._keep)], ()
             )
         known = self._connections.config.servers
-        found = [match.tool for match in self.decision.matches if match.tool.server in known]
+        matched = [match.tool for match in self.decision.matches if match.tool.server in known]
         self.delta: Delta = Delta.between(
-            self._seen.offered, found, adds=bool(self.decision.recommended)
+            self._seen.offered, matched, adds=bool(self.decision.recommended)
         )
         self._connections.warm(self.decision.servers)
         return self

@@ -138,20 +138,20 @@ def catalogue_tools(
         InvalidInput: There is no such policy.
     """
     policy = member(Approve, "approve", approve)
-    return [_function_tool(own, policy) for own in tools_of(router, decision)]
+    return [_function_tool(tool, policy) for tool in tools_of(router, decision)]
 
 
-def _function_tool(own: CatalogueTool, policy: Approve) -> FunctionTool:
+def _function_tool(tool: CatalogueTool, policy: Approve) -> FunctionTool:
     async def call(_: Any, arguments: str) -> str:
-        return await own.call(arguments)
+        return await tool.call(arguments)
 
     return FunctionTool(
-        name=own.name,
-        description=own.tool.description,
-        params_json_schema=own.schema,
+        name=tool.name,
+        description=tool.tool.description,
+        params_json_schema=tool.schema,
         on_invoke_tool=call,
         strict_json_schema=False,
-        needs_approval=own.waits(policy),
+        needs_approval=tool.waits(policy),
     )
 
 

@@ -55,9 +55,9 @@ class ServerReport:
         return f"{self.server}: {outcome or f'{tools} stored in {self.seconds:.1f} s'}"
 
     def to_json(self) -> dict[str, Any]:
-        own: dict[str, Any] = {**asdict(self), "seconds": round(self.seconds, 3)}
-        changes: dict[str, Any] = own.pop("changes")
-        return own | changes
+        record: dict[str, Any] = {**asdict(self), "seconds": round(self.seconds, 3)}
+        changes: dict[str, Any] = record.pop("changes")
+        return record | changes
 
 
 def exit_code(failed: Sequence[bool]) -> int:
@@ -211,10 +211,10 @@ def left_over(store: Store, tenant: str, config: McpConfig | None = None) -> dic
         known = named[file]
         return known is None or server in known
 
-    found = store.listings(tenant).items()
+    listings = store.listings(tenant).items()
     return {
         listing: tools
-        for listing, (tools, files) in found
+        for listing, (tools, files) in listings
         if files and not any(names(file, listing.partition(":")[0]) for file in files)
     }
 

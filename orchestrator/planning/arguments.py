@@ -369,16 +369,16 @@ def _pieces(text: str) -> Iterator[Piece]:
 
     Each position is used once. A quotation has the form of its whole content.
     """
-    rest = text
+    unread = text
     for match in islice(QUOTE.finditer(text), _MOST):
         value = match.group().strip("`\"'“”„«»")
         yield Piece(_form_of_quotation(value), value, *match.span())
-        rest = _without(rest, match)
+        unread = _without(unread, match)
     for form, pattern in _FORMS.items():
-        for match in list(islice(pattern.finditer(rest), _MOST)):
+        for match in list(islice(pattern.finditer(unread), _MOST)):
             value = re.sub(r"\A#(?=\d)", "", match.group())
             yield Piece(form, value, *match.span())
-            rest = _without(rest, match)
+            unread = _without(unread, match)
 
 
 def _form_of_quotation(value: str) -> str:

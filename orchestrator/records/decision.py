@@ -104,8 +104,8 @@ class Decision:
     usage: Usage = field(default_factory=Usage)
 
     def __repr__(self) -> str:
-        found = f"confidence={self.confidence:.2f}, recommended={self.recommended}, {len(self.matches)} matches"
-        return f"Decision({self.query[:60]!r}, {str(self.stage)!r}, {found})"
+        summary = f"confidence={self.confidence:.2f}, recommended={self.recommended}, {len(self.matches)} matches"
+        return f"Decision({self.query[:60]!r}, {str(self.stage)!r}, {summary})"
 
     def tool(self, key: str) -> Tool | None:
         """Return the matched tool with this key (`server:name`), or None."""
@@ -172,8 +172,8 @@ class Decision:
 
         if definitions:
             whole: dict[str, Any] = to_jsonable_python(self)
-            for match, own in zip(self.matches, whole["matches"], strict=True):
-                own |= {"definition": own["tool"], **_named(match.tool)}
+            for match, record in zip(self.matches, whole["matches"], strict=True):
+                record |= {"definition": record["tool"], **_named(match.tool)}
             return whole
         shown: dict[str, Any] = to_jsonable_python(
             self, exclude={"matches", "named_servers", "leans"}
@@ -226,9 +226,9 @@ def _offered_by(previous: object) -> tuple[Tool, ...]:
 
 
 def _in_order(decision: Decision) -> tuple[Tool, ...]:
-    place = {key: number for number, key in enumerate(decision.offered)}
+    positions = {key: number for number, key in enumerate(decision.offered)}
     tools = [match.tool for match in decision.matches]
-    return tuple(sorted(tools, key=lambda tool: place.get(tool.key, len(place))))
+    return tuple(sorted(tools, key=lambda tool: positions.get(tool.key, len(positions))))
 
 
 def _named(tool: Tool) -> dict[str, str]:
@@ -240,7 +240,7 @@ def _match_json(match: Match) -> dict[str, Any]:
 
     rounded = {
         "probability": round(match.probability, 4),
-        "evidence": {leg: round(own, 4) for leg, own in match.evidence.items()},
+        "evidence": {leg: round(score, 4) for leg, score in match.evidence.items()},
     }
     shown: dict[str, Any] = to_jsonable_python(match, exclude={"tool", "words"})
     return _named(match.tool) | shown | rounded

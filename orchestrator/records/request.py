@@ -179,9 +179,9 @@ class RouteRequest:
             raise InvalidInput(
                 f"query too long: {len(self.query):,} characters, limit {MAX_QUERY_CHARS:,}"
             )
-        said = sum(len(turn.text) for turn in self.conversation)
-        if said > MAX_CONVERSATION_CHARS:
-            size = f"{said:,} characters, limit {MAX_CONVERSATION_CHARS:,}"
+        characters = sum(len(turn.text) for turn in self.conversation)
+        if characters > MAX_CONVERSATION_CHARS:
+            size = f"{characters:,} characters, limit {MAX_CONVERSATION_CHARS:,}"
             raise InvalidInput(f"conversation too long: {size}; give only its last turns")
 
     def check_settings(self) -> None:

@@ -243,7 +243,10 @@ def _definition_digest(tool: Tool, digits: int) -> str:
     A new field with its default value is left out, so that the hashes of existing tools stay the same.
     """
     hints = tool.annotations
-    relations = [{"to": one.to, "type": one.type, "weight": one.weight} for one in tool.relations]
+    relations = [
+        {"to": relation.to, "type": relation.type, "weight": relation.weight}
+        for relation in tool.relations
+    ]
     content = [
         *(tool.server, tool.name, tool.description, tool.input_schema, str(tool.kind)),
         *(list(tool.keywords), tool.labels),

@@ -146,8 +146,8 @@ class Handlers:
         return ListResourcesResult(resources=[_RESOURCE, *offers.resources(offered)])
 
     async def list_templates(self, context: Context, _: Any) -> ListResourceTemplatesResult:
-        found = await self._resource_offers(self.caller(context).tenant)
-        return ListResourceTemplatesResult(resource_templates=offers.templates(found))
+        offered = await self._resource_offers(self.caller(context).tenant)
+        return ListResourceTemplatesResult(resource_templates=offers.templates(offered))
 
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> Any:
         who = self.caller(context)

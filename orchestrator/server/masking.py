@@ -26,7 +26,8 @@ def masking(fixed: Mapping[str, Any]) -> Iterator[Callable[[Answered], Answered]
         yield masked
     except ToolrouteError as error:
         error.args = tuple(
-            secrets.redact(own) if isinstance(own, str) else own for own in error.args
+            secrets.redact(argument) if isinstance(argument, str) else argument
+            for argument in error.args
         )
         raise
 

@@ -264,13 +264,13 @@ class ToolHandlers:
             described = await self._gateway.describe(who.tenant, asked.describe, who.actor)
         if not asked.query:
             return described
-        found = await self._gateway.search(
+        answer = await self._gateway.search(
             who.tenant, asked.query, asked.limit, asked.route_hint, who.actor, who.session
         )
         if described:
-            found["tools"] = described["tools"]
-            found["warnings"] += described["warnings"]
-        return found
+            answer["tools"] = described["tools"]
+            answer["warnings"] += described["warnings"]
+        return answer
 
     async def _call(
         self,

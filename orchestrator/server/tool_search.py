@@ -135,12 +135,12 @@ class ServerWarnings:
     def new_for(self, who: Conversation, warnings: Iterable[str]) -> list[str]:
         """Return the warnings that this conversation has not got within the last minutes."""
         now = time.monotonic()
-        told = self._told.setdefault(who, {})
+        silent_until = self._told.setdefault(who, {})
         self._told.move_to_end(who)
         if len(self._told) > _MAX_CONVERSATIONS:
             self._told.popitem(last=False)
-        new = [warning for warning in warnings if now >= told.get(warning, 0.0)]
-        told.update(dict.fromkeys(new, now + _REPEAT_AFTER_S))
+        new = [warning for warning in warnings if now >= silent_until.get(warning, 0.0)]
+        silent_until.update(dict.fromkeys(new, now + _REPEAT_AFTER_S))
         return new
 
 

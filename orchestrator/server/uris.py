@@ -29,9 +29,9 @@ def split_uri(uri: str) -> tuple[str, str] | None:
     """Return the server and its own URI, or None for another URI."""
     for scheme in (_SCHEME, *_KEPT_SCHEMES):
         if uri.startswith(scheme):
-            server, _, rest = uri.removeprefix(scheme).partition("/")
-            own_uri = rest if scheme == _SCHEME else f"{scheme}{rest}"
-            return (unquote(server), own_uri) if rest else None
+            server, _, path = uri.removeprefix(scheme).partition("/")
+            own_uri = path if scheme == _SCHEME else f"{scheme}{path}"
+            return (unquote(server), own_uri) if path else None
     return None
 
 

@@ -80,13 +80,13 @@ def verified(lines: Iterable[tuple[str, bytes]], head: Head | None) -> Verified:
     previous = damaged = ""
     was_cut = False
     is_named = head is None
-    for place, line in lines:
+    for where, line in lines:
         count += 1
         fields = parsed(line)
         if fields is None:
             if damaged:
                 problems.append(f"{damaged}: this is not a line of an audit log")
-            damaged = place
+            damaged = where
             was_cut = not line.endswith(b"\n")
             previous = line_digest(line)
             continue
@@ -97,10 +97,10 @@ def verified(lines: Iterable[tuple[str, bytes]], head: Head | None) -> Verified:
         first = first or fields["n"]
         if number and fields["n"] != number + 1:
             problems.append(
-                f"{place}: number {fields['n']} comes after number {number}: lines were removed"
+                f"{where}: number {fields['n']} comes after number {number}: lines were removed"
             )
         elif (number or fields["n"] == 1) and fields["prev"] != previous:
-            problems.append(f"{place}: the line before it was changed")
+            problems.append(f"{where}: the line before it was changed")
         number = fields["n"]
         previous = line_digest(line)
         is_named = is_named or (

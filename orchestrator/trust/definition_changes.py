@@ -60,13 +60,13 @@ class Difference(NamedTuple):
 
 def differences(before: Tool, now: Tool) -> list[Difference]:
     """Return the differences between two definitions of a tool, risky ones first."""
-    found = [
+    changes = [
         *_of_texts(before, now),
         *_of_hints(before, now),
         *_of_parameters(before, now),
         *_of_passages(before, now),
     ]
-    return sorted(found, key=lambda difference: not difference.risk)
+    return sorted(changes, key=lambda difference: not difference.risk)
 
 
 def quarantined(
@@ -235,10 +235,10 @@ def _other_passages(accepted: Sequence[str], words: Sequence[str]) -> Iterator[l
     accepted_runs = set(_runs_of_three(accepted))
     passage = list[str]()
     covered_until = 0
-    for place, run in enumerate(_runs_of_three(words)):
+    for position, run in enumerate(_runs_of_three(words)):
         if run in accepted_runs:
-            covered_until = place + 3
-        if place >= covered_until:
+            covered_until = position + 3
+        if position >= covered_until:
             passage.append(run[0])
         elif passage:
             yield passage

@@ -27,13 +27,13 @@ async def experience(request: Request) -> Response:
     """Show the figures of the remembered tasks."""
     scope = Scope.of(request)
     outcomes = await asyncio.to_thread(scope.outcomes)
-    found = figures(outcomes)
+    stats = figures(outcomes)
     partners = await scope.together()
     index = await scope.router.engine.index(scope.tenant)
     catalogue = index.catalogue
     edges = [
         edge
-        for key in found["tools"]
+        for key in stats["tools"]
         if key in catalogue.positions
         for edge in partners(catalogue[key])
     ]
@@ -43,10 +43,10 @@ async def experience(request: Request) -> Response:
     return page(
         request,
         "experience.html",
-        found=found,
+        found=stats,
         weeks=list(_weeks(outcomes, index)),
         calls=Calls.of([use for outcome in outcomes for use in outcome.used]),
-        points=drawing.curve([step["right"] for step in found["curve"]]),
+        points=drawing.curve([step["right"] for step in stats["curve"]]),
         together=[*pairs.values()][:_SHOWN],
         missed=_grouped(filter(_missed, reversed(outcomes)))[:_SHOWN],
         failed=_grouped(filter(_failed, reversed(outcomes)))[:_SHOWN],

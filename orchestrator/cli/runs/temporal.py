@@ -59,7 +59,7 @@ def target(options: Options) -> Target:
             f"TEMPORAL_CONFIG_FILE={named!r} is not a file: name one, or leave the variable empty"
         )
     try:
-        found: dict[str, Any] = {
+        settings: dict[str, Any] = {
             **ClientConfig.load_client_connect_config(override_env_vars=variables)
         }
     except OSError as error:
@@ -72,12 +72,12 @@ def target(options: Options) -> Target:
         raise InvalidConfig(
             f"Temporal's settings cannot be read: {reason}; see TEMPORAL_CONFIG_FILE"
         ) from None
-    address = options.temporal_address or found.pop("target_host", "")
-    namespace = options.temporal_namespace or found.pop("namespace", "") or DEFAULT_NAMESPACE
+    address = options.temporal_address or settings.pop("target_host", "")
+    namespace = options.temporal_namespace or settings.pop("namespace", "") or DEFAULT_NAMESPACE
     if "://" in address:
         raise InvalidConfig(f"Temporal's address {address!r}: give HOST:PORT, without a scheme")
     more = {
-        name: value for name, value in found.items() if name not in ("target_host", "namespace")
+        name: value for name, value in settings.items() if name not in ("target_host", "namespace")
     }
     return Target(
         address=address or DEFAULT_ADDRESS,
@@ -270,7 +270,7 @@ def unwrap(failure: "WorkflowFailureError") -> ToolrouteError:
     from orchestrator.temporal.workflow.call import why_failed
 
     kind, message = why_failed(failure.cause)
-    found = getattr(errors, kind, None)
-    if isinstance(found, type) and issubclass(found, ToolrouteError):
-        return found(message)
+    error_type = getattr(errors, kind, None)
+    if isinstance(error_type, type) and issubclass(error_type, ToolrouteError):
+        return error_type(message)
     return ToolrouteError(f"the run failed: {kind}: {message}")

@@ -176,16 +176,16 @@ def _executors(named: str) -> "Mapping[str, Registered]":
         raise InvalidInput(f"--executors {named!r}: give MODULE:NAME, such as desk.tools:EXECUTORS")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(import_module(module), name)
+        mapping = getattr(import_module(module), name)
     except Exception as error:
         raise InvalidInput(
             f"--executors {named!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(found, Mapping):
+    if not isinstance(mapping, Mapping):
         raise InvalidInput(
-            f"--executors {named!r} is a {type(found).__name__}: give a dict of functions by tool key"
+            f"--executors {named!r} is a {type(mapping).__name__}: give a dict of functions by tool key"
         )
-    return found
+    return mapping
 
 
 def _nexus(tenants: Sequence[str]) -> bool | Sequence[str]:

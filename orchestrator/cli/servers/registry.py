@@ -92,15 +92,15 @@ def add(
     from orchestrator.client_setup.registry import Registry, entry_of, read_server
 
     server = read_server(source, Registry(registry or Options.from_env().registry))
-    found = entry_of(server)
+    made = entry_of(server)
     config = workspace.servers_file or own_config()
     name = name or server.short_name
-    record = {"name": name, "server": server.name, "config": str(config), "entry": found.entry}
-    present(output, record, lambda: _print_entry(server, name, found, config))
+    record = {"name": name, "server": server.name, "config": str(config), "entry": made.entry}
+    present(output, record, lambda: _print_entry(server, name, made, config))
     _require_new_name(config, name)
-    shown = digest_of(name, found.entry, str(config), digits=COMPARED_DIGITS)
+    shown = digest_of(name, made.entry, str(config), digits=COMPARED_DIGITS)
     confirm(f"Write the entry {name!r} into {config}?", shown, digest)
-    _write(config, name, found.entry)
+    _write(config, name, made.entry)
     audited("configuration", workspace.owner, server=name, result="added")
     note(
         f"{name} is in {config}; list its tools: toolroute tools sync --server {name} --config {config}"

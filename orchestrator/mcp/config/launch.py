@@ -210,13 +210,13 @@ class Expansion:
         """Return a file's text without the line ends behind it, as secrets of containers are kept."""
         try:
             with open(at_home(path), encoding="utf-8", opener=regular) as file:
-                found = file.read(_MOST_SECRET + 1)
+                content = file.read(_MOST_SECRET + 1)
         except (OSError, UnicodeDecodeError) as error:
             self.unread.append(f"{path} (in {where}): {why_unread(error)}")
             return ""
-        if len(found) > _MOST_SECRET:
+        if len(content) > _MOST_SECRET:
             self.unread.append(f"{path} (in {where}): it has more than {_MOST_SECRET:,} characters")
-        self.used[f"file {path}"] = value = found.rstrip("\r\n")
+        self.used[f"file {path}"] = value = content.rstrip("\r\n")
         return value
 
     def check(self, where: str) -> None:

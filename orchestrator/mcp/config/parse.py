@@ -468,5 +468,5 @@ def _spec(given: str, entry: Any, source: str) -> ServerSpec:
             spec = spec.model_copy(update={"unknown": tuple(unknown)})
         except ValidationError as error:
             problem = first_problem(error).replace("Value error, ", "", 1)
-    said = problem and f"{source}: server {name!r}: {problem}"
-    return spec.model_copy(update={"name": name, "source": source, "problem": said})
+    reported = problem and f"{source}: server {name!r}: {problem}"
+    return spec.model_copy(update={"name": name, "source": source, "problem": reported})

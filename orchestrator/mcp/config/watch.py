@@ -44,7 +44,9 @@ def _warned(config: McpConfig) -> McpConfig:
 def _stamp(path: Path) -> tuple[int, ...]:
     """Return a value that differs after each change. It is empty for a pipe, which can be read only once."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return (0,)
-    return (found.st_mtime_ns, found.st_size, found.st_ino) if stat.S_ISREG(found.st_mode) else ()
+    return (
+        (status.st_mtime_ns, status.st_size, status.st_ino) if stat.S_ISREG(status.st_mode) else ()
+    )

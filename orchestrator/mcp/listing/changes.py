@@ -120,7 +120,9 @@ class Changes:
         able = client.server_capabilities
         kinds = {"tools": able.tools, "prompts": able.prompts, "resources": able.resources}
         wanted: Any = {
-            f"{kind}_list_changed": True for kind, own in kinds.items() if own and own.list_changed
+            f"{kind}_list_changed": True
+            for kind, capability in kinds.items()
+            if capability and capability.list_changed
         }
         while wanted:
             try:

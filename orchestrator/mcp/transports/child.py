@@ -274,13 +274,13 @@ async def _lines(pipe: StreamReader) -> AsyncIterator[bytes]:
     """Yield each line that is not empty. The beginning of a line over the limit is yielded as the last one."""
     line = bytearray()
     while chunk := await pipe.read(_CHUNK):
-        *ends, rest = chunk.split(b"\n")
+        *ends, unfinished = chunk.split(b"\n")
         for end in ends:
             line += end
             if line:
                 yield bytes(line)
             line.clear()
-        line += rest
+        line += unfinished
         if len(line) > faults.MAX_MESSAGE_BYTES:
             yield bytes(line)
             return

@@ -163,15 +163,15 @@ class _RepairedEvents(httpx2.AsyncByteStream):
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        rest = b""
+        unfinished = b""
         async for chunk in self._stream:
-            *lines, rest = (rest + chunk).split(b"\n")
+            *lines, unfinished = (unfinished + chunk).split(b"\n")
             for line in lines:
                 yield repaired_line(line) + b"\n"
-            if len(rest) > faults.MAX_MESSAGE_BYTES:
-                yield rest
-                rest = b""
-        yield rest
+            if len(unfinished) > faults.MAX_MESSAGE_BYTES:
+                yield unfinished
+                unfinished = b""
+        yield unfinished
 
     async def aclose(self) -> None:
         await self._stream.aclose()

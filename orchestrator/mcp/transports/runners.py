@@ -58,10 +58,10 @@ def mend_cache(stderr: str, cache: Path) -> str:
     Returns:
         The folder, or "" if there is nothing to mend.
     """
-    found = _IN_NPX.search(stderr)
-    if not found or not _BROKEN.search(stderr):
+    match = _IN_NPX.search(stderr)
+    if not match or not _BROKEN.search(stderr):
         return ""
-    folder = cache / "_npx" / found[1]
+    folder = cache / "_npx" / match[1]
     if folder.is_symlink() or not folder.is_dir():
         return ""
     lock = folder / "concurrency.lock"

@@ -86,8 +86,8 @@ class OutcomeRecorder:
 
     def search_of(self, who: Conversation, key: str) -> str:
         """Return the name of the search that a call of this tool follows, or ""."""
-        found = self._followed(who, key)
-        return found.id if found else ""
+        search = self._followed(who, key)
+        return search.id if search else ""
 
     def _followed(self, who: Conversation, key: str) -> _Search | None:
         return next(

@@ -47,7 +47,7 @@ class SignInLinks:
         return self._under_way[key]
 
     async def close(self) -> None:
-        tasks = [one.done for one in self._under_way.values()]
+        tasks = [sign_in.done for sign_in in self._under_way.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -93,10 +93,10 @@ class RunClient:
         try:
             listed = self.client.list_workflows(query, rpc_timeout=SOON)
             runs = list[Listed]()
-            async for one in listed:
-                memo = await _memo(one)
+            async for execution in listed:
+                memo = await _memo(execution)
                 if memo and memo.tenant == self.tenant and (memo.waiting or not waiting):
-                    runs.append(self._listed(one, memo))
+                    runs.append(self._listed(execution, memo))
                 if most is not None and len(runs) == most:
                     break
         except RPCError as error:
@@ -282,8 +282,8 @@ def failed_result(error: BaseException) -> RunResult | None:
     cause = error.cause if isinstance(error, WorkflowFailureError) else error
     if not isinstance(cause, ApplicationError) or cause.type != StepsFailed.__name__:
         return None
-    found: RunResult = TypeAdapter(RunResult).validate_json(to_json(cause.details[0]))
-    return found
+    result: RunResult = TypeAdapter(RunResult).validate_json(to_json(cause.details[0]))
+    return result
 
 
 def page_of(pages: str, workflow_id: str) -> str:

@@ -263,7 +263,7 @@ class OrchestratorPlugin(SimplePlugin):
         from orchestrator.temporal.worker.nexus_handler import ToolrouteHandler
 
         given = list(existing or ())
-        if any(isinstance(own, ToolrouteHandler) for own in given):
+        if any(isinstance(handler, ToolrouteHandler) for handler in given):
             return given
         return [*given, ToolrouteHandler(self.resources, self._nexus_tenants)]
 
@@ -318,7 +318,7 @@ class _Settings:
         """Return the first store's folder. If it is a URL or in memory, return the user's own store."""
         from orchestrator.store.sources import Source
 
-        first = next((str(Source.of(place).store) for place in self.stores), "http")
+        first = next((str(Source.of(source).store) for source in self.stores), "http")
         return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
 
 
@@ -410,7 +410,7 @@ def _require_no_context(key: str, function: Callable[..., Any]) -> None:
 
 def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:
     given = list(existing or ())
-    return [*given, *(own for own in _WORKFLOWS if own not in given)]
+    return [*given, *(workflow_type for workflow_type in _WORKFLOWS if workflow_type not in given)]
 
 
 def _let_through(runner: WorkflowRunner | None) -> WorkflowRunner:

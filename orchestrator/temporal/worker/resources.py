@@ -110,8 +110,9 @@ class Resources:
         self._limits_read = 0.0
         self._warm, self._warming = warm, set[asyncio.Task[None]]()
         self._threads = Threads(MAX_TENANTS, "toolroute configuration")
-        place = Options.from_env().audit
-        self._audit = Audit.named(place) if place else None  # A worker may have no user folder.
+        # A worker may have no user folder.
+        audit_folder = Options.from_env().audit
+        self._audit = Audit.named(audit_folder) if audit_folder else None
         self._holders, self._opening, self._open = 0, asyncio.Lock(), AsyncExitStack()
 
     @contextmanager
@@ -384,12 +385,12 @@ class Resources:
         except ToolrouteError:
             raise
         except Exception as error:
-            said = (
+            remedy = (
                 f"no answer within {_ANSWERS_IN_S:g} seconds"
                 if isinstance(error, TimeoutError)
                 else str(error)
             )
-            failed = f"mcp_servers failed for {tenant!r}: {type(error).__name__}: {said}"
+            failed = f"mcp_servers failed for {tenant!r}: {type(error).__name__}: {remedy}"
             if isinstance(error, FAULTS):
                 raise InvalidConfig(
                     f"{failed}; return None for a tenant without servers"
@@ -477,5 +478,5 @@ class Resources:
 
 def _limited(tool: Tool, labels: Mapping[str, dict[str, str]]) -> Tool:
     """Return the tool with its server's labels. The tool's own labels take precedence."""
-    own = labels.get(tool.server) if tool.kind.is_served else None
-    return replace(tool, labels={**own, **tool.labels}) if own else tool
+    of_server = labels.get(tool.server) if tool.kind.is_served else None
+    return replace(tool, labels={**of_server, **tool.labels}) if of_server else tool

@@ -126,8 +126,8 @@ def _whole(path: Path) -> str:
 def _sweep(folder: Path) -> None:
     """Remove old files, and the oldest files above the maximum size."""
     left, oldest = MOST_BYTES, time.time() - KEPT_S
-    found = [(path, path.stat()) for path in folder.iterdir()]
-    for path, about in sorted(found, key=lambda one: -one[1].st_mtime):
+    files = [(path, path.stat()) for path in folder.iterdir()]
+    for path, about in sorted(files, key=lambda file: -file[1].st_mtime):
         left -= about.st_size
         if left < 0 or about.st_mtime < oldest:
             path.unlink(missing_ok=True)

@@ -203,7 +203,7 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
     It has no time limit, unless the tool's own limits or the caller's options set one.
     """
     name = call.tool.labels.get("workflow", call.tool.name)
-    own = _config_of(limits)
+    limits_of_config = _config_of(limits)
     try:
         answer = await workflow.execute_child_workflow(
             name,
@@ -214,9 +214,9 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
             cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             execution_timeout=chosen.get(
-                "start_to_close_timeout", own.get("start_to_close_timeout")
+                "start_to_close_timeout", limits_of_config.get("start_to_close_timeout")
             ),
-            retry_policy=own.get("retry_policy") if call.replayable else None,
+            retry_policy=limits_of_config.get("retry_policy") if call.replayable else None,
             static_summary=call.tool.key[:200],
             priority=fair(call.tenant, chosen)["priority"],
         )
@@ -277,7 +277,7 @@ def tokens_of(error: BaseException) -> int:
     """Return the tokens that a model used before the failure. They are in the failure's details."""
     inner = _cause(error)
     details = inner.details if isinstance(inner, ApplicationError) else ()
-    return next((found for found in details if isinstance(found, int)), 0)
+    return next((detail for detail in details if isinstance(detail, int)), 0)
 
 
 def was_cancelled(error: BaseException) -> bool:

@@ -56,7 +56,10 @@ class Handlers:
     @asynccontextmanager
     async def showing(self, run: Run) -> AsyncIterator[None]:
         """Keep the memo and the details up to date while this run and others continue."""
-        self._runs = (*(one for one in self._runs if one.under_way and one is not run), run)
+        self._runs = (
+            *(earlier for earlier in self._runs if earlier.under_way and earlier is not run),
+            run,
+        )
         showing = asyncio.create_task(self._show())
         try:
             yield
@@ -122,14 +125,14 @@ class Handlers:
         if self._topic is not None and (changed := _changed(shown, before)):
             self._topic.publish(changed)
         lines = (
-            f"- {one.step} `{inline(one.tool) or 'no tool'}`: {one.status.replace('_', ' ')}"
-            for one in shown.steps
+            f"- {step.step} `{inline(step.tool) or 'no tool'}`: {step.status.replace('_', ' ')}"
+            for step in shown.steps
         )
         details = "\n".join([f"**{shown.phase}**", *lines])
         if workflow.get_current_details() == self._details:
             workflow.set_current_details(details)
             self._details = details
-        waiting = tuple(f"{one.step} {one.tool}" for one in shown.steps if one.digest)
+        waiting = tuple(f"{step.step} {step.tool}" for step in shown.steps if step.digest)
         memo = RunMemo(tenant=self.tenant, waiting=waiting)
         if memo != workflow.memo_value(names.RUN, None, type_hint=RunMemo):
             workflow.upsert_memo({names.RUN: memo})

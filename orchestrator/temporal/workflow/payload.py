@@ -68,7 +68,7 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
         record = read(raw, kind)
     except ValidationError as error:
         raise _wrong(
-            kind, "; ".join(_problem(one) for one in error.errors(include_url=False))
+            kind, "; ".join(_problem(problem) for problem in error.errors(include_url=False))
         ) from None
     except (ValueError, RecursionError) as error:
         raise _wrong(kind, f"the input cannot be read ({error})") from None
@@ -225,12 +225,17 @@ def hold_together(outcomes: Iterable[StepOutcome]) -> tuple[StepOutcome, ...]:
     whole = held = tuple(outcomes)
     each = MAX_RESULT_BYTES
     while (
-        sum(_size(one.result.text) + _size(one.result.structured) for one in held if one.result)
+        sum(
+            _size(outcome.result.text) + _size(outcome.result.structured)
+            for outcome in held
+            if outcome.result
+        )
         > MAX_RESULTS_BYTES
     ):
         each //= 2
         held = tuple(
-            replace(one, result=one.result and hold_bytes(one.result, each)) for one in whole
+            replace(outcome, result=outcome.result and hold_bytes(outcome.result, each))
+            for outcome in whole
         )
     return held
 

@@ -150,7 +150,7 @@ class Steps:
 
     def _chosen(self, step: Step) -> Tool | None:
         return next(
-            (found for decision in self.decisions if (found := decision.tool(step.tool))), None
+            (match for decision in self.decisions if (match := decision.tool(step.tool))), None
         )
 
     def _unready(self, step: Step) -> StepOutcome | None:
