@@ -23,7 +23,7 @@ MAX_MESSAGE_BYTES, MAX_VALUES = 16 * 2**20, 500_000
 """10 million values fit into 16 MiB, and reading them takes seconds and 2 GB. This limit takes .25 s."""
 TOO_MUCH = f"a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB or {MAX_VALUES:,} values"
 _LONGEST = 500
-_REFUSED_VERSION = re.compile(r"(?:unsupported|invalid) protocol version", re.IGNORECASE)
+_REFUSED_VERSION = ("unsupported protocol version", "invalid protocol version")
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -148,7 +148,8 @@ def accepted_versions(error: BaseException) -> list[str] | None:
         return None
     data = cause.error.data
     supported = data.get("supported") if isinstance(data, dict) else None
-    if not supported and not _REFUSED_VERSION.search(cause.message):
+    message = cause.message.lower()
+    if not supported and not any(phrase in message for phrase in _REFUSED_VERSION):
         return None
     named = _VERSION.findall(str(supported or cause.message))
     return [

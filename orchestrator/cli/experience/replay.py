@@ -151,10 +151,6 @@ def _means(result: dict[str, Any]) -> str:
     return f"mean {', '.join(changes)}"
 
 
-def _change(name: str, means: dict[str, float]) -> str:
-    return f"{name} {means['before']:g} to {means['after']:g}"
-
-
 def _row(task: Replayed) -> tuple[str, ...]:
     moved = ", ".join(f"{key} {before} to {after}" for key, (before, after) in task.moved.items())
     confidence = f"{task.before.confidence:.2f} to {task.after.confidence:.2f}"

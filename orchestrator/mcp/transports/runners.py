@@ -21,7 +21,7 @@ _WRAPPERS = frozenset({"cmd", "c", "env"})
 """Windows starts `npx` by `cmd /c`. Its `/c` looks like a path."""
 
 _IN_NPX = re.compile(r"/_npx/([0-9a-f]{16})(?=[/'\"\s]|$)")
-_BROKEN = re.compile(r"MODULE_NOT_FOUND|ENOTEMPTY|ECOMPROMISED|ERR_INVALID_PACKAGE_CONFIG")
+_BROKEN = ("MODULE_NOT_FOUND", "ENOTEMPTY", "ECOMPROMISED", "ERR_INVALID_PACKAGE_CONFIG")
 _LOCK_S = 30.0
 """Seconds after which a lock counts as abandoned. `npx` touches its lock every second."""
 
@@ -59,7 +59,7 @@ def mend_cache(stderr: str, cache: Path) -> str:
         The folder, or "" if there is nothing to mend.
     """
     match = _IN_NPX.search(stderr)
-    if not match or not _BROKEN.search(stderr):
+    if not match or not any(code in stderr for code in _BROKEN):
         return ""
     folder = cache / "_npx" / match[1]
     if folder.is_symlink() or not folder.is_dir():

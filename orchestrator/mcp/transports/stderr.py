@@ -20,7 +20,7 @@ _NEEDED_PYTHON = re.compile(
 )
 """Of uv, and of pip in pipx."""
 
-_UNREACHED = re.compile(r"fetch failed|all connection attempts failed", re.IGNORECASE)
+_UNREACHED = ("fetch failed", "all connection attempts failed")
 """Of Node's fetch, and of httpx."""
 
 
@@ -31,8 +31,8 @@ def is_error(line: str) -> bool:
 
 def tells_of_unnamed_address(lines: Iterable[str]) -> bool:
     """Return True if a connection failed and no line says to which address."""
-    text = " ".join(lines)
-    return _UNREACHED.search(text) is not None and "://" not in text
+    text = " ".join(lines).lower()
+    return "://" not in text and any(phrase in text for phrase in _UNREACHED)
 
 
 def python_remedy(output: str) -> str:
