@@ -184,9 +184,10 @@ class Toolbox:
         seen = tuple(by_name[name] for name in before if name in by_name)
         decision = await self.decide(tools, exchanges, tenant, actor)
         delta = decision.delta(Delta(new=seen)) if decision else Delta.between(seen, tools)
-        names = dict.fromkeys([*before, *(tool.name for tool in delta.offered)])
+        offered = [tool.name for tool in delta.offered]
+        names = tuple(dict.fromkeys([*before, *offered]))
         turn = begun or _Turn()
-        return _Turn(tuple(names), {**turn.tools, **by_name}, decision or turn.decision)
+        return _Turn(names, {**turn.tools, **by_name}, decision or turn.decision)
 
     def check_kept(self, names: Collection[str]) -> None:
         """Raise InvalidInput for a misspelt name in `keep`. Warn once about a name that only other agents may have."""

@@ -33,9 +33,11 @@ def earlier_texts(query: str, conversation: Sequence[Turn]) -> tuple[tuple[str, 
         return ()
     texts: list[tuple[str, float]] = []
     for turn in reversed(conversation[-MAX_TURNS:]):
-        if turn.role != "user" or not turn.text.strip() or len(turn.text) > MAX_CHARS:
+        is_readable = turn.text.strip() and len(turn.text) <= MAX_CHARS
+        if turn.role != "user" or not is_readable:
             continue
-        texts.append((turn.text, LEANING ** (len(texts) + 1)))
+        weight = LEANING ** (len(texts) + 1)
+        texts.append((turn.text, weight))
         if _count_words(turn.text) > MOST_WORDS:
             break
     return tuple(texts)

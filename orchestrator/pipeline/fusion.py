@@ -170,9 +170,9 @@ def rrf(*, k: int = RRF_K, **weights: float) -> Merge:
         merged: dict[int, float] = {}
         for name, scores in lists.items():
             weight = weights.get(name, 1.0)
-            scored = {position: score for position, score in scores.items() if score > 0}
-            for rank, position in enumerate(best_first(scored), 1):
-                merged[position] = merged.get(position, 0.0) + weight / (k + rank)
+            for rank, position in enumerate(best_first(scores), 1):
+                if scores[position] > 0:
+                    merged[position] = merged.get(position, 0.0) + weight / (k + rank)
         return best_first(merged)
 
     return merge

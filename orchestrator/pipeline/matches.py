@@ -131,13 +131,15 @@ def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[floa
     clauses = state.task.understood.several_clauses
     kept = kept_of(state.task.index.tools, positions)
     chances = state.candidates.of_clauses(np.array(positions, np.int64)) * kept
+    columns = {position: column for column, position in enumerate(positions)}
     table = chances.round(4)[: len(clauses)]
-    column = {position: number for number, position in enumerate(positions)}
-    for of_clause, clause in zip(table, clauses, strict=True):
+    for row, clause in zip(table, clauses, strict=True):
         for position, least in always_for(state, clause.text).items():
-            if position in column:
-                of_clause[column[position]] = max(least, of_clause[column[position]])
-    return dict(zip(positions, map(tuple, table.T.tolist()), strict=True))
+            column = columns.get(position)
+            if column is not None:
+                row[column] = max(least, row[column])
+    by_tool = map(tuple, table.T.tolist())
+    return dict(zip(positions, by_tool, strict=True))
 
 
 def kept_of(tools: Sequence[Tool], positions: Sequence[int]) -> NDArray[np.float64]:

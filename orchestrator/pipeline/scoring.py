@@ -474,8 +474,10 @@ def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> 
     """
     if terms <= SHORT:
         return np.ones(len(chances))
-    weight = min(1.0, (terms - SHORT) / (LONG - SHORT))
-    best = np.zeros(servers.max(initial=0) + 1)
-    np.maximum.at(best, servers, chances)
-    share = (best[servers] + LEAST) / (best.max() + LEAST)
+    length = (terms - SHORT) / (LONG - SHORT)
+    weight = min(1.0, length)
+    best_of_server = np.zeros(servers.max(initial=0) + 1)
+    np.maximum.at(best_of_server, servers, chances)
+    best = best_of_server[servers]
+    share = (best + LEAST) / (best_of_server.max() + LEAST)
     return np.asarray(share**weight, np.float64)

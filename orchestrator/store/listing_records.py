@@ -44,13 +44,15 @@ def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, st
         entries: The entries of the configuration. None: all servers are seen.
     """
     results = failures(points, tenant)
+    oldest_first = sorted(results, key=lambda name: results[name][1])
     reasons: dict[str, str] = {}
-    # The last result of a server counts.
-    for name in sorted(results, key=lambda name: results[name][1]):
+    for name in oldest_first:
         server = server_of(name)
         entry = entry_of(name)
-        if entries is None or not entry or entries.get(server) == entry:
-            reasons[server] = results[name][0]
+        is_seen = entries is None or entries.get(server) == entry
+        if is_seen or not entry:
+            # The last result of a server counts.
+            reasons[server], _ = results[name]
     return {server: reason for server, reason in reasons.items() if reason}
 
 

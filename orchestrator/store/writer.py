@@ -45,15 +45,16 @@ class Writer:
 
     def _replaced(self, write: "Write", on_progress: Progress | None) -> dict[str, Changes]:
         with self._backend.writing(write.tenant) as points:
-            found = self._found(points, write)
-            few = len(found.missing) <= _BATCH and not self._tool_points.embedder.remote
-            if not found.missing or few:
-                return self._finish(points, write, found, [])
-        noted = self._add_missing(write.tenant, found, on_progress)
+            before = self._found(points, write)
+            are_few = len(before.missing) <= _BATCH and not self._tool_points.embedder.remote
+            if are_few or not before.missing:
+                return self._finish(points, write, before, [])
+        noted = self._add_missing(write.tenant, before, on_progress)
         with self._backend.writing(write.tenant) as points:
-            again = self._found(points, write)
-            undisturbed = again.before.state == found.before.state
-            return self._finish(points, write, again, noted if undisturbed else [])
+            now = self._found(points, write)
+            if now.before.state != before.before.state:
+                noted = []
+            return self._finish(points, write, now, noted)
 
     def _found(self, points: Points, write: "Write") -> "_Found":
         """Return the state before a write."""

@@ -336,9 +336,11 @@ def _print_fit(about: Mapping[str, Any], gate: float) -> None:
     queries = counted(about["queries"], "query", "queries")
     tools = counted(about["tools"], "tool")
     scope = f"held-out fifths of {queries} of {about['set']}, {tools}"
-    rows = [_fit_row("built-in", about["before"]), _fit_row("fitted", about["after"])]
+    built_in = _fit_row("built-in", about["before"])
+    fitted = _fit_row("fitted", about["after"])
     footer = (f"on {scope}", *_meanings(gate))
-    print_table(("", *_CONFIDENCE), rows, numbers=_CONFIDENCE, footer=footer)
+    columns = ("", *_CONFIDENCE)
+    print_table(columns, [built_in, fitted], numbers=_CONFIDENCE, footer=footer)
     console().print(dim(""))
     show_guarantees(about["guarantees"], scope)
 

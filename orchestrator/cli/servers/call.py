@@ -51,10 +51,12 @@ async def call(tool: str, text: str, workspace: Workspace, max_tokens: int, outp
     """
     arguments = _read_arguments(text)
     stored = await _stored(workspace, tool)
-    if stored is not None:
+    if stored is None:
+        answered = await _call(workspace, tool, arguments, max_tokens)
+    else:
         arguments = _checked_arguments(stored, arguments)
         warn_of_flagged([stored])
-    answered = await _call(workspace, stored or tool, arguments, max_tokens)
+        answered = await _call(workspace, stored, arguments, max_tokens)
     return _print_answer(answered, output)
 
 

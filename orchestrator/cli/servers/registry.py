@@ -108,7 +108,8 @@ def add(
 
 
 def _print_entry(server: "RegistryServer", name: str, made: "RegistryEntry", config: Path) -> None:
-    click.echo(inline(f"{server.name} {server.version}".rstrip()))
+    title = f"{server.name} {server.version}"
+    click.echo(inline(title.rstrip()))
     if server.description:
         click.echo(f"  {one_line(server.description)}")
     click.echo(f"  will {one_line(made.in_words)}")

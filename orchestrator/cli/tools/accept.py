@@ -93,6 +93,9 @@ def _show_to_accept(store: Store, tenant: str, chosen: Mapping[str, Tool]) -> No
         if key in changes:
             print_change(changes[key], err=True)
         else:
-            flags = "; ".join(suspicions(tool)) or "not flagged"
-            click.echo(one_line(f"{key}: {flags}"), err=True)
-            click.echo(f"    {quoted_line(tool.description)}", err=True)
+            click.echo(_summary(tool), err=True)
+
+
+def _summary(tool: Tool) -> str:
+    flags = "; ".join(suspicions(tool)) or "not flagged"
+    return f"{one_line(f'{tool.key}: {flags}')}\n    {quoted_line(tool.description)}"

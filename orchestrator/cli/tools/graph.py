@@ -20,17 +20,19 @@ from orchestrator.pipeline.pipeline import Clock
 from orchestrator.records.relation import NEEDS, Edge
 from orchestrator.records.request import RouteRequest
 
-
-@click.command()
-@click.argument("of", metavar="[TOOL|SERVER]", required=False)
-@taking("catalogue", "sources")
-@click.option(
+_HOPS = click.option(
     "--hops",
     metavar="N",
     type=click.IntRange(1, 3),
     default=2,
     help="Show tools that are at most N relations away from TOOL.",
 )
+
+
+@click.command()
+@click.argument("of", metavar="[TOOL|SERVER]", required=False)
+@taking("catalogue", "sources")
+@_HOPS
 @click.option("-o", "--output", type=click.Choice(["mermaid", "json"]), default="mermaid")
 async def graph(of: str | None, workspace: Workspace, hops: int, output: str) -> None:
     """Show the relations between tools.

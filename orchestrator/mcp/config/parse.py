@@ -208,19 +208,27 @@ class ServerSpec(BaseModel):
         """
         start = [self.command, *self.args, self.url]
         secrets = Secrets([*argument_secrets(start[:-1]), *url_secrets(self.url)])
-        variables = {name: [name] for name in self.env_pass}  # As `"env": {"NAME": "${NAME}"}`.
-        for name, text in {**self.env, **self.headers}.items():
-            variables[name] = [match["name"] or match["file"] for match in VARIABLE.finditer(text)]
         redacted = [secrets.redact(text) for text in start]
-        server = [redacted, self._folder_that_counts(), self.env_file, variables]
+        folder = self._folder_that_counts()
+        server = [redacted, folder, self.env_file, self._references()]
+        of_server = digest(json.dumps(server, sort_keys=True), OF_SERVER)
+        return of_server + self._identity_of_choice()
+
+    def _references(self) -> dict[str, list[str]]:
+        """Return the variables and files that each variable or header is filled in from."""
+        references = {name: [name] for name in self.env_pass}  # As `"env": {"NAME": "${NAME}"}`.
+        for name, text in {**self.env, **self.headers}.items():
+            matches = VARIABLE.finditer(text)
+            references[name] = [match["name"] or match["file"] for match in matches]
+        return references
+
+    def _identity_of_choice(self) -> str:
         chosen = [
             self.only_tools and sorted(self.only_tools),
             sorted(self.disabled_tools),
             self.trust_annotations,
         ]
-        of_server = digest(json.dumps(server, sort_keys=True), OF_SERVER)
-        of_choice = digest(json.dumps(chosen), 8)
-        return of_server + of_choice
+        return digest(json.dumps(chosen), 8)
 
     def _folder_that_counts(self) -> str | None:
         """Return the absolute working folder if the entry names a file in it, otherwise as it is written."""

@@ -105,14 +105,21 @@ class Profile:
         """The patterns of keys that a tool must fit, as a RouteRequest takes them."""
         wanted = self._wanted
         if self.spec.servers is not None:
-            every = [("*", ":", "*")] if wanted is None else wanted
-            wanted = []
-            for server in self.spec.servers:
-                names = [name for of, _, name in every if fnmatchcase(server, of)]
-                wanted += [(server, ":", name) for name in names]
-        included = [] if wanted is None else ["".join(pattern) for pattern in wanted or [_NOTHING]]
+            wanted = self._wanted_of_servers(self.spec.servers)
+        if wanted == []:
+            wanted = [_NOTHING]
+        included = ["".join(pattern) for pattern in wanted or ()]
         left_out = [pattern for pattern in self.spec.tools or () if pattern.startswith("!")]
         return (*included, *left_out)
+
+    def _wanted_of_servers(self, servers: Iterable[str]) -> list[tuple[str, str, str]]:
+        wanted = [("*", ":", "*")] if self._wanted is None else self._wanted
+        patterns = list[tuple[str, str, str]]()
+        for server in servers:
+            for of, _, name in wanted:
+                if fnmatchcase(server, of):
+                    patterns.append((server, ":", name))
+        return patterns
 
     @cached_property
     def _wanted(self) -> list[tuple[str, str, str]] | None:

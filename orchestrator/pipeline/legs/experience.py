@@ -125,11 +125,13 @@ def _voted(
     past: Experience, recalled: Recalled, names: Sequence[Name], before: Values
 ) -> tuple[Values, Values]:
     """Return the votes for these tools, and their log-odds after the votes."""
-    lifts = np.array([recalled.lifts.get(key, 0.0) for key, _ in names])
-    agreed = np.array([recalled.agreed.get(key, 0.0) for key, _ in names])
+    keys = [key for key, _ in names]
+    lifts = np.array([recalled.lifts.get(key, 0.0) for key in keys])
+    agreed = np.array([recalled.agreed.get(key, 0.0) for key in keys])
     unseen = np.array([not past.has_used(name) for name in names])
     voted = behind_first(lifts, agreed, before)
-    after = damped(before + with_unseen(voted, before, unseen, agreed.max()), before.max())
+    with_new_tools = with_unseen(voted, before, unseen, agreed.max())
+    after = damped(before + with_new_tools, before.max())
     return voted, after
 
 

@@ -168,7 +168,10 @@ def _fits(tool: Tool, name: str, value: str, *, undated: bool) -> bool:
     labels = tool.filtered_by
     if name in labels or not name.endswith((_FROM, _TO)):
         return labels.get(name) == value
-    day = labels.get(_label_names(name)[-1])
+    label = _label_names(name)[-1]
+    day = labels.get(label)
     if day is None or not _is_date(day):
         return undated
-    return day >= value if name.endswith(_FROM) else day[: len(value)] <= value
+    if name.endswith(_FROM):
+        return day >= value
+    return day[: len(value)] <= value
