@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from orchestrator import Vectors
 from orchestrator.common.digests import digest
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embed import StaticEmbedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
 from orchestrator.store.backend import EXPERIENCE, TOOLS
@@ -38,19 +38,16 @@ FILES = (
 )
 
 
-class CountingEmbedder:
-    """An embedder, by default the shipped one, that also keeps the texts that it embeds."""
-
-    remote = False
+class CountingEmbedder(StaticEmbedder):
+    """The shipped embedder, which also keeps the texts that it embeds."""
 
     def __init__(self, folder: Path = SHIPPED) -> None:
-        self._embedder = embedder_for(Options(embedder=str(folder)))
-        self.id, self.dimension = self._embedder.id, self._embedder.dimension
+        super().__init__(folder)
         self.asked: list[str] = []
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         self.asked += texts
-        return self._embedder.embed(texts)
+        return super().embed(texts)
 
 
 @cache
