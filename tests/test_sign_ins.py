@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -93,11 +94,36 @@ async def test_a_call_works_as_soon_as_the_sign_in_is_there(web: str) -> None:
         assert (await servers.call("it:whoami")).text == "ada"
 
 
+async def test_a_sign_in_during_a_listing_counts_for_it(accounts: Accounts) -> None:
+    asked = threading.Event()
+    goes_on = threading.Event()
+
+    def with_a_slow_refusal(app: ASGIApp, _: str) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope.get("path") == "/mcp" and not asked.is_set():
+                asked.set()
+                await asyncio.to_thread(goes_on.wait, 100)
+            await app(scope, receive, send)
+
+        return answer
+
+    with signing(accounts, behind=with_a_slow_refusal) as web:
+        entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
+        async with entry.servers() as servers:
+            listing = asyncio.create_task(servers.tools("it"))
+            assert await asyncio.to_thread(asked.wait, 100)
+            await entry.login()
+            call = asyncio.create_task(servers.call("it:whoami"))
+            goes_on.set()
+            assert [tool.name for tool in await listing] == ["whoami"]
+            assert (await call).text == "ada"
+
+
 async def test_tokens_are_in_a_private_file_and_in_no_log(
     web: str, accounts: Accounts, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     await entry.login()
     assert await entry.whoami() == "ada"
     [kept] = kept_folder().glob("*.json")
@@ -151,7 +177,7 @@ async def test_a_token_goes_to_no_other_address_than_the_one_that_was_signed_in_
 
 @pytest.mark.parametrize("loses", ["expired", "refused"])
 async def test_a_token_is_renewed_by_itself(web: str, accounts: Accounts, loses: str) -> None:
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     await entry.login()
     before = entry.kept
     if loses == "expired":
@@ -167,7 +193,7 @@ async def test_a_token_is_renewed_by_itself(web: str, accounts: Accounts, loses:
 
 
 async def test_a_token_that_nothing_renews_is_used_until_the_server_refuses_it(web: str, accounts: Accounts) -> None:
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     await entry.login()
     token = {name: value for name, value in entry.kept.token.items() if name != "refresh_token"}
     entry.file.write(entry.kept.model_copy(update={"token": token, "expires_at": time.time() + 5}))
@@ -181,7 +207,7 @@ async def test_a_token_that_nothing_renews_is_used_until_the_server_refuses_it(w
 async def test_two_processes_renew_once(web: str, accounts: Accounts, tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps(config(it={"url": f"{web}/mcp"})))
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     await entry.login()
     entry.expire()
     command = [COMMAND, "call", "it:whoami", "--config", file, "--store", tmp_path / "store"]
@@ -194,7 +220,7 @@ async def test_two_processes_renew_once(web: str, accounts: Accounts, tmp_path: 
 
 
 async def test_a_sign_in_that_was_revoked_is_asked_for_again_and_forgotten(web: str, accounts: Accounts) -> None:
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     await entry.login()
     async with entry.servers() as servers:
         assert (await servers.call("it:whoami")).text == "ada"
@@ -208,7 +234,7 @@ async def test_a_sign_in_that_was_revoked_is_asked_for_again_and_forgotten(web: 
 
 
 async def test_a_sign_in_is_kept_while_the_authorization_server_is_down(web: str) -> None:
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     await entry.login()
     entry.file.write(
         entry.kept.model_copy(
@@ -269,7 +295,7 @@ async def test_an_answer_without_the_state_of_this_sign_in_is_not_taken(web: str
             assert (await stranger.post(f"{back}?code=stolen&state={asked['state']}")).status_code == 400
         await browse(link, take)
 
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     await entry.login(show)
     assert await entry.whoami() == "ada"
 
@@ -281,7 +307,7 @@ async def test_the_address_may_be_pasted_where_the_browser_is_elsewhere(web: str
         assert take("http://localhost/callback?code=x&state=y") == ""
         assert "can use it" in take(f"  {sent}\n")
 
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     await entry.login(show)
     assert await entry.whoami() == "ada"
 
@@ -339,7 +365,7 @@ async def test_a_server_of_clients_with_a_secret_registers_one(accounts: Account
         return answer
 
     with signing(accounts, behind=with_secrets_only) as web:
-        entry = Entry(web)
+        entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
         await entry.login()
         entry.expire()
         assert await entry.whoami() == "ada"
@@ -375,7 +401,7 @@ async def test_a_server_that_asks_for_no_sign_in_is_told_so() -> None:
 
 
 async def test_a_broken_file_is_named_with_the_remedy(web: str) -> None:
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     await entry.login()
     [kept] = kept_folder().glob("*.json")
     kept.write_text("{")
@@ -448,7 +474,7 @@ async def test_a_worker_is_refused_without_a_retry_until_somebody_signs_in(web: 
 
 
 async def test_a_search_says_which_of_its_servers_want_a_sign_in(web: str, tmp_path: Path) -> None:
-    entry = Entry(web)
+    entry = Entry(web, toolroute={"protocol_version": "2025-06-18"})
     async with serving(tmp_path, entry.mcp_servers) as gateway:
 
         async def search() -> tuple[list[str], str]:

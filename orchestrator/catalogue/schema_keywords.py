@@ -15,7 +15,10 @@ _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "
 
 
 def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema without parts that are not JSON Schema, and with `items` for each array."""
+    """Return the schema without parts that are not JSON Schema, and with `items` for each array.
+
+    Each required name becomes a property, because Gemini refuses all tools of a request otherwise.
+    """
     kept = {}
     for keyword, value in schema.items():
         read = _READERS[keyword](value) if keyword in _READERS else value
@@ -25,6 +28,10 @@ def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
     is_array = "array" in kind if isinstance(kind, list) else kind == "array"
     if is_array:
         kept.setdefault("items", {})
+    properties = kept.get("properties")
+    if isinstance(properties, dict):
+        undescribed = {name: {} for name in kept.get("required") or () if name not in properties}
+        kept["properties"] = properties | undescribed
     return kept
 
 

@@ -20,6 +20,7 @@ from orchestrator.mcp.opening import Opening
 from orchestrator.mcp.policy import Action, Lifetime
 from orchestrator.mcp.server_requests import Asker, Host, ServerRequests
 from orchestrator.mcp.session import Session
+from orchestrator.mcp.signin import files as sign_ins
 from orchestrator.mcp.skill_files import read_skill
 from orchestrator.mcp.transports.streams import Pace
 from orchestrator.records.tool import Kind, Tool
@@ -54,6 +55,7 @@ class Connection:
     Attributes:
         tools: The server's tools by name.
         called: Whether a tool was called since the tools were listed.
+        sign_ins: The stamp of the sign-ins that were there at its start.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Connection:
         self.tools: dict[str, Tool] = {}
         self.called = False
         self.error: ToolrouteError | None = None
+        self.sign_ins = sign_ins.stamp()
         self.requests = ServerRequests(spec.name, host)
         self.lifetime = Lifetime(limits.idle_ttl_s)
         self.settled = asyncio.Event()

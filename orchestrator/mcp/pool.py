@@ -16,6 +16,7 @@ from orchestrator.mcp.connection import Connection, OnListed
 from orchestrator.mcp.extra import require_mcp
 from orchestrator.mcp.policy import surplus
 from orchestrator.mcp.server_requests import ASKER, Asker, Host
+from orchestrator.mcp.signin import files as sign_ins
 from orchestrator.mcp.states import Server
 
 _TURN_S = 2.0
@@ -112,6 +113,12 @@ class Pool:
         asker = connection.join()
         try:
             await connection.until_settled(deadline)
+        except Unauthorised:
+            connection.leave(asker)
+            if connection.sign_ins == sign_ins.stamp():
+                raise
+            # A person has signed in since this connection began.
+            return await self._join(server, deadline, in_turn)
         except BaseException:
             connection.leave(asker)
             raise

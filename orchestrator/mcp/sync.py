@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
-from orchestrator.errors import InvalidConfig, ToolrouteError
+from orchestrator.errors import InvalidConfig, StoreBusy, ToolrouteError
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.connection import OnListed
 from orchestrator.mcp.connections import Connections
@@ -23,6 +23,9 @@ from orchestrator.store.store import Changes, Store
 from orchestrator.trust.pins import judged
 
 logger = logging.getLogger(__name__)
+
+_OFFER_TRIES = 6
+"""Each try waits 10 s for the store."""
 
 AtHand = Callable[[], Catalogue | None]
 """Returns the tenant's catalogue that this process has loaded, or None."""
@@ -163,11 +166,20 @@ def keep_offer(
         on_changed: Called with the offers before and after a change.
     """
 
+    from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+
     async def on_offer(server: str, offer: Offer) -> None:
         entry = entry_of(server)
         held = await asyncio.to_thread(store.offers, tenant, {server: entry})
         if held.get(server) != (text := offer.model_dump_json()):
-            await asyncio.to_thread(store.keep_offer, tenant, server, entry, text)
+            # Another server's tools may be written for longer than a writer waits, and their own write waits its turn.
+            async for attempt in AsyncRetrying(
+                retry=retry_if_exception_type(StoreBusy),
+                stop=stop_after_attempt(_OFFER_TRIES),
+                reraise=True,
+            ):
+                with attempt:
+                    await asyncio.to_thread(store.keep_offer, tenant, server, entry, text)
             if on_changed is not None:
                 await on_changed(stored_offer(held.get(server, "")), offer)
 
