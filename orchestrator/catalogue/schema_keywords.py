@@ -30,7 +30,9 @@ def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
         kept.setdefault("items", {})
     properties = kept.get("properties")
     if isinstance(properties, dict):
-        undescribed = {name: {} for name in kept.get("required") or () if name not in properties}
+        undescribed: dict[str, Any] = {
+            name: {} for name in kept.get("required") or () if name not in properties
+        }
         kept["properties"] = properties | undescribed
     return kept
 
