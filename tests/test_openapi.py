@@ -73,6 +73,32 @@ OLDER = {
 }
 
 
+TEXT = {"type": "string"}
+
+
+def operation(*parameters: dict[str, Any], body: str = "", fields: Any = None, **others: Any) -> dict[str, Any]:
+    """An API with one operation, and with what else its document has."""
+    made: dict[str, Any] = {"operationId": "do", "parameters": list(parameters)}
+    if body:
+        made["requestBody"] = {"content": {body: {"schema": {"properties": fields or {}}}}}
+    return {"openapi": "3.0.0", "info": {"title": "x"}, "paths": {"/do": {"post": made}}, **others}
+
+
+IDS = {"name": "ids", "schema": {"type": "array", "items": TEXT}}
+COOKIE = {
+    "components": {"securitySchemes": {"session": {"type": "apiKey", "in": "cookie", "name": "sid"}}},
+    "security": [{"session": []}],
+}
+LIMITS = {"limits": {"properties": {"max": {"type": "integer"}}}, "ok": {"type": "boolean"}, "tags": {"type": "array"}}
+OLDER_FORM = {
+    "swagger": "2.0",
+    "info": {"title": "x"},
+    "paths": {
+        "/do": {"post": {"operationId": "do", "parameters": [{"name": "a", "in": "formData", "type": "string"}]}}
+    },
+}
+
+
 class Api:
     """A loopback API that answers with what it was sent."""
 
@@ -80,13 +106,18 @@ class Api:
 
     async def answer(self, request: Request) -> JSONResponse:
         body = await request.body()
-        sent = {name: request.headers[name] for name in ("x-key", "authorization") if name in request.headers}
+        shown = ("x-key", "authorization", "cookie", "content-type", "ids", "accept")
+        sent = {name: request.headers[name] for name in shown if name in request.headers}
         path = f"{request.method} {request.scope['raw_path'].decode()}"
         return JSONResponse({"path": path, "query": str(request.query_params), "body": body.decode(), **sent})
 
     async def call(self, tool: str, credentials: dict[str, str], **arguments: Any) -> Any:
-        executor = OpenApiExecutor(API, url=self.url, credentials=credentials)
-        chosen = Catalogue.from_openapi(API)[f"issue-desk:{tool}"]
+        return await self.call_of(API, tool, OpenApiExecutor(API, url=self.url, credentials=credentials), arguments)
+
+    async def call_of(
+        self, document: dict[str, Any], name: str, executor: OpenApiExecutor, arguments: dict[str, Any]
+    ) -> Any:
+        chosen = Catalogue.from_openapi(document, server="issue-desk")[f"issue-desk:{name}"]
         result = await Executors({"issue-desk:*": executor}).execute(
             ToolCall(tenant="local", tool=chosen, arguments=arguments)
         )
@@ -145,7 +176,69 @@ async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
     assert json.loads(answer["body"]) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("document", "arguments", "sent"),
+    [
+        (
+            operation(body="application/x-www-form-urlencoded", fields=LIMITS),
+            {"limits": {"max": 5}, "ok": True, "tags": ["a", "b"]},
+            {"content-type": "application/x-www-form-urlencoded", "body": "limits%5Bmax%5D=5&ok=true&tags=a&tags=b"},
+        ),
+        (OLDER_FORM, {"a": "b c"}, {"content-type": "application/x-www-form-urlencoded", "body": "a=b+c"}),
+        (operation(body="text/plain"), {"body": "hello"}, {"content-type": "text/plain", "body": "hello"}),
+        (
+            operation(body="application/vnd.api+json", fields={"a": TEXT}),
+            {"a": "b"},
+            {"content-type": "application/vnd.api+json", "body": '{"a": "b"}'},
+        ),
+        (operation({**IDS, "in": "query"}), {"ids": ["1", "2"]}, {"query": "ids=1&ids=2"}),
+        (operation({**IDS, "in": "query", "explode": False}), {"ids": ["1", "2"]}, {"query": "ids=1%2C2"}),
+        (operation({**IDS, "in": "header"}), {"ids": ["1", "2"]}, {"ids": "1,2"}),
+        (operation(**COOKIE), {}, {"cookie": "sid=***"}),
+    ],
+)
+async def test_a_call_is_sent_in_the_form_of_its_operation(
+    api: Api, document: dict[str, Any], arguments: dict[str, Any], sent: dict[str, str]
+) -> None:
+    credentials = {"session": "s3cret-session"} if "security" in document else None
+    executor = OpenApiExecutor(document, url=api.url, credentials=credentials)
+    answer = await api.call_of(document, "do", executor, arguments)
+    assert answer | sent == answer
+
+
+async def test_a_multipart_body_has_a_part_for_each_field(api: Api) -> None:
+    document = operation(body="multipart/form-data", fields={"note": TEXT, "file": {**TEXT, "format": "binary"}})
+    answer = await api.call_of(document, "do", OpenApiExecutor(document, url=api.url), {"note": "n", "file": "content"})
+    assert answer["content-type"].startswith("multipart/form-data; boundary=")
+    assert 'name="note"\r\n\r\nn\r\n' in answer["body"]
+    assert 'name="file"\r\n\r\ncontent\r\n' in answer["body"]
+
+
+async def test_an_address_has_its_variables_and_an_operation_its_own(api: Api) -> None:
+    template = {"url": "{place}/v2", "variables": {"place": {"default": api.url}}}
+    document = operation(servers=[template])
+    assert (await api.call_of(document, "do", OpenApiExecutor(document), {}))["path"] == "POST /v2/do"
+    document["paths"]["/do"]["servers"] = [{"url": f"{api.url}/own"}]
+    assert (await api.call_of(document, "do", OpenApiExecutor(document), {}))["path"] == "POST /own/do"
+    assert (await api.call_of(document, "do", OpenApiExecutor(document, url=api.url), {}))["path"] == "POST /do"
+
+
+def test_a_model_is_not_asked_for_what_it_cannot_send() -> None:
+    header = {"name": "Authorization", "in": "header", "required": True, "schema": TEXT}
+    document = operation(header, body="application/json", fields={"id": {**TEXT, "readOnly": True}, "name": TEXT})
+    (tool,) = Catalogue.from_openapi(document)
+    assert tool.input_schema == {"type": "object", "properties": {"name": TEXT}}
+
+
+def test_a_nullable_field_takes_null() -> None:
+    kinds = {**TEXT, "nullable": True, "enum": ["a"]}
+    (tool,) = Catalogue.from_openapi(operation(body="application/json", fields={"kind": kinds}))
+    assert (tool.input_schema or {})["properties"]["kind"] == {"type": ["string", "null"], "enum": ["a", None]}
+
+
 def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match="server '/v3' has no host: give url=, for example https://HOST/v3"):
+        OpenApiExecutor(operation(servers=[{"url": "/v3"}]))
     with pytest.raises(InvalidCatalogue, match="no OpenAPI description"):
         Catalogue.from_openapi({"paths": {}})
     with pytest.raises(InvalidConfig, match="no such scheme; its schemes: key, web"):

@@ -9,15 +9,17 @@
           requestBody: {content: {application/json: {schema: {properties: {title: {type: string}}}}}}
 
 The parameters and the fields of the body become the parameters of the tool. A body that is no object becomes the
-parameter `body`. GET and HEAD only read, and DELETE destroys.
+parameter `body`. GET and HEAD only read, and DELETE destroys. Of several kinds of body, JSON is sent before a form.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 from orchestrator.common.json_input import read_json, reading
 from orchestrator.common.regular import read_text
@@ -31,10 +33,25 @@ _HINTS = {
     "put": {"idempotentHint": True},
     "delete": {"destructiveHint": True},
 }
+_FORM = "application/x-www-form-urlencoded"
+_MULTIPART = "multipart/form-data"
+_JSON = "application/json"
+_RESERVED_HEADERS = frozenset(("accept", "authorization", "content-type"))
+"""Header parameters that OpenAPI ignores. The executor sends them itself."""
+_SEPARATORS = {
+    "csv": ",",
+    "ssv": " ",
+    "tsv": "\t",
+    "pipes": "|",
+    "form": ",",
+    "spaceDelimited": " ",
+    "pipeDelimited": "|",
+}
+"""What stands between the items of a list, by `collectionFormat` of OpenAPI 2.0 and by `style` of OpenAPI 3."""
 _SCHEMA_FIELDS = ("type", "format", "enum", "items", "default", "minimum", "maximum", "pattern")
 """The fields of a parameter of OpenAPI 2.0 that are its schema."""
 _MAX_REFERENCES = 50
-_WHOLE_BODY = "body"
+WHOLE_BODY = "body"
 
 Location = Literal["path", "query", "header", "cookie", "body"]
 
@@ -49,6 +66,9 @@ class Operation:
         path: The path, with `{NAME}` for parameters.
         locations: Where each parameter of the tool goes.
         has_whole_body: The parameter `body` is the whole body, and not a field of it.
+        media_type: The type of the body.
+        separators: What joins the items of a list, by parameter. Other lists are sent as repeated parameters.
+        url: The address of this operation, if it is not that of the document.
         security: The alternatives of security schemes that the operation needs. Empty: none.
         tool: The tool as a record in MCP's form.
     """
@@ -58,6 +78,9 @@ class Operation:
     path: str
     locations: Mapping[str, Location]
     has_whole_body: bool
+    media_type: str
+    separators: Mapping[str, str]
+    url: str
     security: tuple[tuple[str, ...], ...]
     tool: Mapping[str, Any] = field(repr=False)
 
@@ -97,9 +120,8 @@ class OpenApi:
     @property
     def url(self) -> str:
         """The address of the API. Empty if the document has none."""
-        servers = self.document.get("servers")
-        if isinstance(servers, list) and servers:
-            return str(_mapping(servers[0]).get("url", ""))
+        if servers := self.document.get("servers"):
+            return _address(servers)
         host = self.document.get("host")
         if not host:
             return ""
@@ -123,15 +145,14 @@ class OpenApi:
                     names[name] += 1
                     if names[name] > 1:
                         name = f"{name}_{names[name]}"
-                    yield self._operation(
-                        name, str(path), method, item[method], item.get("parameters") or []
-                    )
+                    yield self._operation(name, str(path), method, item)
 
-    def _operation(
-        self, name: str, path: str, method: str, operation: Mapping[str, Any], shared: list[Any]
-    ) -> Operation:
+    def _operation(self, name: str, path: str, method: str, item: Mapping[str, Any]) -> Operation:
+        operation = item[method]
+        shared = item.get("parameters") or []
         with reading(f"operation {method.upper()} {path}", error=InvalidCatalogue):
             inputs = _Inputs()
+            inputs.media_type = self._media_type_of_fields(operation)
             for parameter in [*shared, *(operation.get("parameters") or [])]:
                 self._add_parameter(inputs, _mapping(self._resolved(parameter)))
             self._add_body(inputs, _mapping(self._resolved(operation.get("requestBody"))))
@@ -154,9 +175,17 @@ class OpenApi:
             path=path,
             locations=inputs.locations,
             has_whole_body=inputs.has_whole_body,
+            media_type=inputs.media_type,
+            separators=inputs.separators,
+            url=_address(operation.get("servers") or item.get("servers")),
             security=tuple(tuple(requirement) for requirement in requirements),
             tool=tool,
         )
+
+    def _media_type_of_fields(self, operation: Mapping[str, Any]) -> str:
+        """Return the type of a body of OpenAPI 2.0. JSON, if the operation takes it."""
+        consumes = operation.get("consumes") or self.document.get("consumes") or [_JSON]
+        return _JSON if _JSON in consumes else str(consumes[0])
 
     def _add_parameter(self, inputs: "_Inputs", parameter: Mapping[str, Any]) -> None:
         location = str(parameter.get("in", ""))
@@ -176,15 +205,36 @@ class OpenApi:
             "header": "header",
             "formData": "body",
         }
+        if location == "header" and name.lower() in _RESERVED_HEADERS:
+            return
+        if location == "formData" and inputs.media_type not in (_FORM, _MULTIPART):
+            inputs.media_type = _FORM
         if name and location in known:  # A cookie belongs to a browser.
+            if separator := self._separator(parameter):
+                inputs.separators[name] = separator
             inputs.add(name, schema, known[location], bool(parameter.get("required")))
+
+    def _separator(self, parameter: Mapping[str, Any]) -> str:
+        """Return what joins the items of a list. Empty: each is a parameter of its own."""
+        if "swagger" in self.document:
+            return _SEPARATORS.get(str(parameter.get("collectionFormat", "csv")), "")
+        if parameter.get("explode", parameter.get("style", "form") == "form"):
+            return ""
+        return _SEPARATORS.get(str(parameter.get("style", "form")), ",")
 
     def _add_body(self, inputs: "_Inputs", body: Mapping[str, Any]) -> None:
         content = _mapping(body.get("content"))
-        for kind, media in content.items():
-            if "json" in kind or kind == "application/x-www-form-urlencoded":
-                self._add_schema(inputs, _mapping(media).get("schema"), bool(body.get("required")))
-                return
+        if not content:
+            return
+        inputs.media_type = _best_media_type(list(content))
+        schema = _mapping(content[inputs.media_type]).get("schema")
+        is_required = bool(body.get("required"))
+        if _is_json(inputs.media_type) or inputs.media_type in (_FORM, _MULTIPART):
+            self._add_schema(inputs, schema, is_required)
+        else:
+            text = {"type": "string", "description": f"The body, as {inputs.media_type}."}
+            inputs.add(WHOLE_BODY, text, "body", is_required)
+            inputs.has_whole_body = True
 
     def _add_schema(self, inputs: "_Inputs", schema: Any, is_required: bool) -> None:
         """Add the fields of a body, or the whole body if it is no object with fields of its own."""
@@ -193,15 +243,17 @@ class OpenApi:
         if (
             not properties
             or not properties.keys().isdisjoint(inputs.locations)
-            or _WHOLE_BODY in inputs.locations
+            or WHOLE_BODY in inputs.locations
         ):
             if schema is not None:
-                inputs.add(_WHOLE_BODY, dict(_mapping(schema)), "body", is_required)
+                inputs.add(WHOLE_BODY, dict(_mapping(schema)), "body", is_required)
                 inputs.has_whole_body = True
             return
         required = body.get("required") or []
         for name, field_schema in properties.items():
-            inputs.add(name, dict(_mapping(field_schema)), "body", is_required and name in required)
+            if not _mapping(self._resolved(field_schema)).get("readOnly"):  # Only answers have it.
+                field = dict(_mapping(field_schema))
+                inputs.add(name, field, "body", is_required and name in required)
 
     def _resolved(self, value: Any) -> Any:
         """Return a value with its own reference followed. References to other documents are not followed."""
@@ -229,7 +281,7 @@ class OpenApi:
             return part
         reference = part.get("$ref")
         if not isinstance(reference, str):
-            return {key: self._moved(value, definitions) for key, value in part.items()}
+            return {key: self._moved(value, definitions) for key, value in _with_null(part).items()}
         name = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.removeprefix("#").strip("/"))
         if name not in definitions:
             definitions[name] = True  # The definition may refer to itself.
@@ -243,6 +295,8 @@ class _Inputs:
     def __init__(self) -> None:
         self.locations: dict[str, Location] = {}
         self.has_whole_body = False
+        self.media_type = ""
+        self.separators: dict[str, str] = {}
         self._properties: dict[str, Any] = {}
         self._required: list[str] = []
 
@@ -262,6 +316,73 @@ class _Inputs:
 def _name(path: str, method: str, operation: Mapping[str, Any]) -> str:
     stated = str(operation.get("operationId") or f"{method}{path}")
     return re.sub(r"[^A-Za-z0-9_-]+", "_", stated).strip("_")
+
+
+def _address(servers: Any) -> str:
+    """Return the first address of a list of servers, with the defaults of its variables. Empty: there is none."""
+    if not isinstance(servers, list) or not servers:
+        return ""
+    server = _mapping(servers[0])
+    url = str(server.get("url", ""))
+    for name, variable in _mapping(server.get("variables")).items():
+        url = url.replace(f"{{{name}}}", str(_mapping(variable).get("default", "")))
+    return f"https:{url}" if url.startswith("//") else url
+
+
+def _with_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema in which `nullable` of OpenAPI 3.0 is a type of its own."""
+    if schema.get("nullable") is not True or not isinstance(schema.get("type"), str):
+        return schema
+    others = {key: value for key, value in schema.items() if key != "nullable"}
+    if isinstance(schema.get("enum"), list):
+        others["enum"] = [*schema["enum"], None]
+    return {**others, "type": [schema["type"], "null"]}
+
+
+def _is_json(media_type: str) -> bool:
+    return "json" in media_type
+
+
+def _best_media_type(media_types: list[str]) -> str:
+    """Return the type of body to send: JSON, a form, or the first one."""
+    for media_type in (_JSON, *filter(_is_json, media_types), _FORM, _MULTIPART):
+        if media_type in media_types:
+            return media_type
+    return media_types[0]
+
+
+def encoded_body(operation: Operation, body: Any) -> tuple[str, dict[str, Any]]:
+    """Return the content type of a body, and the arguments with which httpx sends it.
+
+    Args:
+        operation: The operation.
+        body: The fields of the body, or the whole body.
+    """
+    media_type = operation.media_type or _JSON
+    if _is_json(media_type):
+        return media_type, {"content": json.dumps(body, ensure_ascii=False).encode()}
+    if media_type == _FORM:
+        return media_type, {"content": urlencode(list(form_fields(body)))}
+    if media_type == _MULTIPART:  # httpx adds the boundary to the content type.
+        return "", {"files": [(name, (None, text)) for name, text in form_fields(body)]}
+    return media_type, {"content": str(body)}
+
+
+def form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the fields of a form: `a=1`, `list=x` and `list=y`, and `of[key]=z` for a field of an object."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from form_fields(part, f"{name}[{key}]" if name else str(key))
+    elif isinstance(value, list):
+        for part in value:
+            yield from form_fields(part, name)
+    elif value is not None:
+        yield name, plain_text(value)
+
+
+def plain_text(value: Any) -> str:
+    """Return a value as it stands in an address, a header or a form."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def is_openapi(value: Any) -> bool:

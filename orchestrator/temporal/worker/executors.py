@@ -7,7 +7,7 @@ function is registered for it.
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -253,7 +253,7 @@ class HttpExecutor(Executor):
     async def execute(self, call: ToolCall) -> ToolResult:
         """Send the call and return the reply."""
         body = {"tool": call.tool.key, "arguments": call.arguments, "tenant": call.tenant}
-        return await self.request(call, "post", self.url, json=body)
+        return await self.request(call, "post", self.url, body={"json": body})
 
     async def request(
         self,
@@ -262,8 +262,8 @@ class HttpExecutor(Executor):
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
-        json: Any = None,
+        params: Sequence[tuple[str, str]] = (),
+        body: Mapping[str, Any] | None = None,
     ) -> ToolResult:
         """Send a request for a call, and return the reply.
 
@@ -273,7 +273,7 @@ class HttpExecutor(Executor):
             url: The address.
             headers: Further headers.
             params: The parameters in the address.
-            json: The body. None: no body.
+            body: The body as an argument of httpx, such as `{"json": ...}`. None: no body.
         """
         import httpx2
 
@@ -286,7 +286,7 @@ class HttpExecutor(Executor):
         try:
             with LogFilter(self.secrets):
                 reply = await self._client.request(
-                    method, url, headers=sent, params=params or None, json=json
+                    method, url, headers=sent, params=list(params) or None, **(body or {})
                 )
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise ServerUnavailable(

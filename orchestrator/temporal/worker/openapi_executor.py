@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from orchestrator.catalogue.openapi import OpenApi, Operation
+from orchestrator.catalogue.openapi import (
+    WHOLE_BODY,
+    OpenApi,
+    Operation,
+    encoded_body,
+    form_fields,
+    plain_text,
+)
 from orchestrator.common.fields import named
 from orchestrator.errors import InvalidConfig, UnknownTool
 from orchestrator.mcp.config.launch import Expansion, environment
@@ -19,7 +26,7 @@ class OpenApiExecutor(HttpExecutor):
 
     Args:
         document: The decoded document, or the path of a JSON or YAML file.
-        url: The address of the API. Default: the first one in the document.
+        url: The address of the API, for all operations. Default: the first one in the document, or in the operation.
         credentials: The secret of each security scheme by its name in the document. `${NAME}` is replaced by a
             variable. For HTTP basic, give `USER:PASSWORD`.
         timeout_s: Seconds for one request.
@@ -57,9 +64,14 @@ class OpenApiExecutor(HttpExecutor):
                 )
             self._credentials[scheme] = text.of(f"credentials.{scheme}", secret)
         text.check("OpenApiExecutor")
+        self._url_of_all = url.rstrip("/")
         base = url or self._api.url
         if not base:
             raise InvalidConfig("the document names no server: give url=")
+        if base.startswith("/"):
+            raise InvalidConfig(
+                f"the document's server {base!r} has no host: give url=, for example https://HOST{base}"
+            )
         super().__init__(base.rstrip("/"), timeout_s=timeout_s)
         self.secrets.add(self._credentials.values())
 
@@ -71,31 +83,45 @@ class OpenApiExecutor(HttpExecutor):
                 f"{call.tool.key}: the OpenAPI description has no operation of this name"
             )
         path = operation.path
-        parameters: dict[str, Any] = {}
+        parameters: list[tuple[str, str]] = []
         headers: dict[str, str] = {}
         body: dict[str, Any] = {}
         for name, value in call.arguments.items():
             location = operation.locations.get(name, "body")
-            if location == "path":
-                path = path.replace(f"{{{name}}}", _path_part(value))
-            elif location == "query":
-                parameters[name] = value
-            elif location == "header":
-                headers[name] = str(value)
-            else:
+            separator = operation.separators.get(name, "")
+            if location == "body":
                 body[name] = value
+            elif location == "query" and not (separator and isinstance(value, list)):
+                parameters += form_fields({name: value})
+            else:
+                items = value if isinstance(value, list) else [value]
+                text = (separator or ",").join(map(plain_text, items))
+                if location == "query":
+                    parameters.append((name, text))
+                elif location == "header":
+                    headers[name] = text
+                else:
+                    path = path.replace(f"{{{name}}}", _path_part(text))
         self._authorise(operation, headers, parameters)
+        content: dict[str, Any] | None = None
+        if body:
+            content_type, content = encoded_body(
+                operation, body[WHOLE_BODY] if operation.has_whole_body else body
+            )
+            if content_type:
+                headers["Content-Type"] = content_type
+        base = self._url_of_all or operation.url.rstrip("/") or self.url
         return await self.request(
             call,
             operation.method,
-            f"{self.url}{path}",
+            f"{base}{path}",
             headers=headers,
             params=parameters,
-            json=body.get("body") if operation.has_whole_body else body or None,
+            body=content,
         )
 
     def _authorise(
-        self, operation: Operation, headers: dict[str, str], parameters: dict[str, Any]
+        self, operation: Operation, headers: dict[str, str], parameters: list[tuple[str, str]]
     ) -> None:
         """Add the credentials of the first alternative for which all are there."""
         for schemes in operation.security:
@@ -105,15 +131,17 @@ class OpenApiExecutor(HttpExecutor):
                 return
 
     def _add_credential(
-        self, name: str, headers: dict[str, str], parameters: dict[str, Any]
+        self, name: str, headers: dict[str, str], parameters: list[tuple[str, str]]
     ) -> None:
         scheme = self._api.security_schemes[name]
         secret = self._credentials[name]
         kind = str(scheme.get("type", "")).lower()
         if kind == "apikey" and scheme.get("in") == "query":
-            parameters[scheme["name"]] = secret
+            parameters.append((scheme["name"], secret))
         elif kind == "apikey" and scheme.get("in") == "header":
             headers[scheme["name"]] = secret
+        elif kind == "apikey":
+            headers["Cookie"] = f"{scheme['name']}={secret}"
         elif kind == "basic" or str(scheme.get("scheme", "")).lower() == "basic":
             headers["Authorization"] = f"Basic {b64encode(secret.encode()).decode()}"
         else:  # HTTP bearer, OAuth 2 and OpenID Connect.
