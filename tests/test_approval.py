@@ -137,7 +137,7 @@ async def test_a_word_lets_one_step_go_or_ends_it(
     [
         ({"step": "s3", "digest": "0"}, "step='s3' does not wait for approval; waiting: s1, s2"),
         ({"step": "s1"}, "digest='': give the digest that the run's progress shows"),
-        ({"step": "s1", "digest": "0" * 12}, "the call of files:delete_file by step s1 now has the digest"),
+        ({"step": "s1", "digest": "0" * 12}, "the call of files:delete_file by step s1 has another digest"),
         ({"stp": "s1"}, "step: Field required"),
         ({"step": "s1", "yes": True}, "unknown field 'yes'"),
         ("s1", "Input should be an object"),

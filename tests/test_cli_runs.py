@@ -146,7 +146,9 @@ async def test_an_operator_approves_refuses_and_cancels_by_command(
     run_id = out.strip()
     assert (code, err) == (0, f"run {run_id}\n")
     await until(runner.client.get_workflow_handle(run_id), "s2", StepStatus.NEEDS_APPROVAL)
-    shown = (await said("show", run_id))[1]
+    code, piped, _ = await said("show", run_id, "-o", "json")
+    assert {step["digest"] for step in json.loads(piped)["progress"]["steps"]} == {""}
+    shown = (await user.at_terminal("runs", "show", run_id, *there, early=b"", answers=[]))[1]
     assert 's1 waits for approval: files:delete_file with {"path": "a.txt"}' in shown
     printed = next(line for line in shown.splitlines() if f"toolroute runs approve {run_id} s1=" in line)
     approving = shlex.split(printed)[1:]
@@ -154,7 +156,7 @@ async def test_an_operator_approves_refuses_and_cancels_by_command(
     code, _, err = await said("approve", run_id, "s1=000000000000")
     assert (code, runner.local.calls) == (2, []), err
     assert err.startswith(
-        f"toolroute: {run_id}: digest='000000000000': the call of files:delete_file by step s1 now has the digest"
+        f"toolroute: {run_id}: digest='000000000000': the call of files:delete_file by step s1 has another digest"
     )
     assert (await said("refuse", run_id, "s2"))[::2] == (0, "s2 refused\n")
     assert (await user.toolroute(*approving, "--by", "ada"))[::2] == (0, "s1 approved\n")
@@ -243,7 +245,7 @@ async def test_a_run_in_a_users_own_workflow_is_listed_and_approved(serve: Serve
         await desk(runner, "org:2").run(handle.id)
     with pytest.raises(InvalidInput, match="cannot be followed: its workflow has no stream"):
         await anext(desk(runner).follow(handle.id))
-    with pytest.raises(InvalidInput, match="now has the digest"):
+    with pytest.raises(InvalidInput, match="has another digest"):
         await desk(runner).say(handle.id, Approval(step="s1", digest="000000000000"))
     await desk(runner).say(handle.id, Approval(step="s1", digest=progress.steps[0].digest))
     assert await handle.result() == ["done"]

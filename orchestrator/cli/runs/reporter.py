@@ -170,6 +170,8 @@ class RunReporter:
 
     async def _ask(self, step: StepProgress) -> None:
         call = f"{step.tool} be called with {as_json(step.arguments)}"
+        approving = f"In a script, approve exactly this call with --yes {step.step}={step.digest}"
+        click.echo(inline(approving), err=True)
         allowed = await _confirmed(f"{step.step} {step.task!r}: may {call}?")
         # A cancelled update of the SDK is a timeout to its caller, and the cancellation would be lost.
         self._answering = asyncio.create_task(self._pass_on(step, allowed=allowed))

@@ -30,6 +30,7 @@ from orchestrator.cli.shared.command_options import pairs, refuse, taking
 from orchestrator.cli.shared.output import log, note, present
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
+from orchestrator.cli.trust.consent import is_at_terminal, without_digests
 from orchestrator.common.fields import SHORTEST_S
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput, Unavailable
@@ -87,7 +88,7 @@ class _Started(NamedTuple):
     callback=lambda _, __, values: pairs(
         "--yes", values, "as an earlier run printed it", form="STEP=DIGEST"
     ),
-    help="Approve the call with this digest, which an earlier run printed.",
+    help="Approve the call with this digest, which an earlier run at a terminal showed.",
 )
 @click.option(
     "--task-queue",
@@ -126,7 +127,8 @@ async def run(
     """Run TASK durably on Temporal.
 
     The task is routed, and the plan is made from the same matches. In a terminal you are asked before a tool that needs
-    approval is called. Without a terminal the run waits, and the command that approves exactly these calls is printed.
+    approval is called, and see the digest that approves this call in a script. Without a terminal, such a tool is not
+    called.
 
     Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 no tool matches, 5 a step is waiting for
     input or approval.
@@ -136,7 +138,7 @@ async def run(
         raise InvalidInput(
             "--detach needs --task-queue NAME, the queue of the workers that run the task"
         )
-    asks = sys.stdin.isatty() and sys.stderr.isatty()
+    asks = is_at_terminal()
     if not (asks or detach):  # No call could be approved later.
         request = replace(request, approval_timeout_s=SHORTEST_S)
     if task_queue:
@@ -162,7 +164,7 @@ async def run(
         run_id = started.handle.id
         present(output, {"id": run_id}, lambda: click.echo(run_id))
         return 0
-    present(output, result.to_json(), lambda: show_run(result))
+    present(output, without_digests(result.to_json()), lambda: show_run(result))
     _note_how_to_approve(result, request)
     return _exit_code(result)
 
@@ -225,9 +227,12 @@ def _note_how_to_approve(result: RunResult, request: RunRequest) -> None:
         digest = _note_step_to_approve(step, outcomes[step.id], result, request)
         if digest:
             digests[step.id] = digest
-    note(
-        f"to approve exactly these calls: {shlex.join(['toolroute', *_command_line_with(digests)])}"
-    )
+    if is_at_terminal():
+        command = shlex.join(["toolroute", *_command_line_with(digests)])
+        note(f"to approve exactly these calls: {command}")
+    else:
+        command = shlex.join(["toolroute", *_command_line_with({})])
+        note(f"to approve these calls, a person runs this command in a terminal: {command}")
 
 
 def _note_step_to_approve(

@@ -12,6 +12,7 @@ from orchestrator.cli.shared.command_options import pairs, taking
 from orchestrator.cli.shared.output import console, counted, dim, lines, note, present, print_table
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
+from orchestrator.cli.trust.consent import is_at_terminal, without_digests
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
@@ -89,14 +90,16 @@ async def show(
         run = await client.run(run_id)
         if follow:
             async for change in client.follow(run_id):
-                present(output, asdict(change), partial(_print_change, change))
+                record = without_digests(asdict(change))
+                present(output, record, partial(_print_change, change))
             return
         progress = await client.progress(run_id)
         if progress is None:
             note(
                 "toolroute: no worker answers, so the run's steps are unknown. Start one with `toolroute worker`"
             )
-        record = {**asdict(run), "progress": asdict(progress) if progress else None}
+        steps = without_digests(asdict(progress)) if progress else None
+        record = {**asdict(run), "progress": steps}
         present(output, record, lambda: _print_run(client, run, progress))
 
 
@@ -122,7 +125,10 @@ def _print_run(client: RunClient, run: Listed, progress: Progress | None) -> Non
     for step in progress.steps:
         if step.digest:
             call = f"{step.step} waits for approval: {step.tool} with {as_json(step.arguments)}"
-            command = client.command("approve", run.id, f"{step.step}={step.digest}")
+            if is_at_terminal():
+                command = client.command("approve", run.id, f"{step.step}={step.digest}")
+            else:
+                command = f"{client.command('show', run.id)}  # in a terminal, which shows the digest"
             # A command that is folded cannot be pasted.
             screen.print(lines(call, f"  {command}"), soft_wrap=True)
     if progress.reason:
@@ -139,7 +145,8 @@ async def approve(
 ) -> None:
     """Approve these calls of RUN.
 
-    `toolroute runs show RUN` prints the calls with their digests. Only calls with these digests are approved.
+    `toolroute runs show RUN` shows the calls with their digests in a terminal. Only calls with these digests are
+    approved.
     """
     remedy = f"as `toolroute runs show {run_id}` prints it"
     digests = pairs("approve", calls, remedy, form="STEP=DIGEST")

@@ -6,6 +6,7 @@ commands would repeat a refused one with it.
 """
 
 import sys
+from typing import Any
 
 import click
 
@@ -15,6 +16,18 @@ from orchestrator.errors import InvalidInput
 YES_OPTION = click.option(
     "--yes", "digest", metavar="DIGEST", help="Confirm what an earlier run showed with this digest."
 )
+
+
+def is_at_terminal() -> bool:
+    """Return True if a person reads what the command shows, and can answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def without_digests(run: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON of a run, or of its progress. Without a terminal its steps have no digest that would approve."""
+    if is_at_terminal():
+        return run
+    return run | {"steps": [step | {"digest": ""} for step in run["steps"]]}
 
 
 def confirm(question: str, shown: str, digest: str | None) -> None:
@@ -36,7 +49,7 @@ def confirm(question: str, shown: str, digest: str | None) -> None:
                 f"run the command in a terminal, read it, and use the digest that it shows"
             )
         return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_at_terminal():
         raise InvalidInput(
             "nothing was trusted: run this command in a terminal, where you read what is shown and confirm it. "
             "The terminal shows the digest that --yes takes in a script"

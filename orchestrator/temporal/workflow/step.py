@@ -114,8 +114,8 @@ class Steps:
             raise InvalidInput(f"step={word.step!r} does not wait for approval; waiting: {others}")
         if word.digest and word.digest != call.digest:
             raise InvalidInput(
-                f"digest={word.digest!r}: the call of {call.tool} by step {word.step} now has the digest "
-                f"{call.digest!r}: look at its arguments, then approve with that digest"
+                f"digest={word.digest!r}: the call of {call.tool} by step {word.step} has another digest: look at "
+                f"its arguments in the run's progress, then approve with the digest beside them"
             )
 
     def take(self, word: Approval) -> None:
