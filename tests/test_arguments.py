@@ -67,6 +67,11 @@ def test_given_values_come_first_with_their_type() -> None:
     assert extract(own, "", {"n": "soon"}).values == {"n": "soon"}  # Checked before the call.
 
 
+@pytest.mark.parametrize("value", ["1" * 5_000, "[" * 5_000])
+def test_a_value_that_python_cannot_read_stays_a_text(value: str) -> None:
+    assert extract(schema("n", n=INTEGER), "show", {"n": value}).values == {"n": value}
+
+
 @pytest.mark.parametrize(
     ("parameter", "values"),
     [

@@ -111,13 +111,13 @@ async def test_exactly_what_a_terminal_showed_is_approved_in_a_script(user: User
     yes = re.findall(r"--yes (s\d=[0-9a-f]{32})", err)
     assert [word[:3] for word in yes] == ["s1=", "s2="]
     approving = [*user.command(*CHANGES), *(f"--yes={word}" for word in yes)]
-    code, out, err = await user.toolroute(*(word.replace("s2.seconds=0.2", "s2.seconds=0.3") for word in approving))
+    _, out, err = await user.toolroute(*(word.replace("s2.seconds=0.2", "s2.seconds=0.3") for word in approving))
     assert [step["status"] for step in json.loads(out)["steps"]] == ["done", "needs_approval"], err
     assert (
         f"the approved digest ({yes[1].rpartition('=')[2]}) belongs to another call"
         in json.loads(out)["steps"][1]["reason"]
     )
-    code, out, err = await user.toolroute(*approving)
+    _, out, err = await user.toolroute(*approving)
     assert [step["status"] for step in json.loads(out)["steps"]] == ["done", "done"], err
     assert (user.path / "count").read_text() == "wait\n" * 5
 

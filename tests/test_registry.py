@@ -63,12 +63,16 @@ class _Registry(BaseHTTPRequestHandler):
             self._answer(200, {"servers": [{"server": server, "_meta": {}} for server in found], "metadata": {}})
         elif parts.path == "/notes.json":
             self._answer(200, NOTES)
+        elif parts.path == "/deep.json":
+            self._send(200, b"[" * 100_000)
         else:
             server = SERVERS.get(unquote(parts.path).removeprefix("/v0.1/servers/").removesuffix("/versions/latest"))
             self._answer(200 if server else 404, {"server": server} if server else {})
 
     def _answer(self, status: int, content: object) -> None:
-        body = json.dumps(content).encode()
+        self._send(status, json.dumps(content).encode())
+
+    def _send(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -169,6 +173,11 @@ def test_a_server_that_cannot_be_added_is_refused(
 ) -> None:
     refused = toolroute("servers", "add", source, "--registry", registry, *options)
     assert (refused.exit_code, message in refused.stderr) == (2, True), refused.stderr
+
+
+def test_a_server_json_nested_too_deep_is_refused(registry: str, toolroute: Run, file: Path) -> None:
+    refused = toolroute("servers", "add", f"{registry}/deep.json")
+    assert (refused.exit_code, "its answer is not JSON" in refused.stderr) == (2, True), refused.stderr
 
 
 def test_a_registry_that_does_not_answer_is_named(toolroute: Run) -> None:

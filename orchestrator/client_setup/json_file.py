@@ -46,7 +46,7 @@ def _written_by_a_program(text: str) -> tuple[int | str | None, str] | None:
     """Return the indent and the end of a text that `json.dumps` writes just so, otherwise None."""
     try:
         content = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     stripped = text.rstrip()
     for indent in INDENTS:

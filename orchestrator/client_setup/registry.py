@@ -286,7 +286,7 @@ def _fetched(address: str) -> Any:
         raise Unavailable(f"{host} answered HTTP {response.status_code}: try again later")
     try:
         return json.loads(response.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidConfig(
             f"{address}: its answer is not JSON: give the address of a registry or server.json"
         ) from None

@@ -65,7 +65,7 @@ def called(name: str, given: Any) -> str:
     if isinstance(given, str):
         try:
             given = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             return name
     if not isinstance(given, Mapping):
         return name

@@ -315,7 +315,7 @@ class OpenAIEmbedder:
     remote = True
 
     def __init__(
-        self, model: str, *, base_url: str = "", api_key: str | None = None, timeout_s: float = 30.0
+        self, model: str, *, base_url: str = "", api_key: str | None = None, timeout_s: float = 20.0
     ) -> None:
         if not model:
             raise InvalidConfig(

@@ -47,14 +47,13 @@ _TWO_SCRIPTS = re.compile(
     r"[A-Za-z][\u0370-\u03ff\u0400-\u04ff]+[A-Za-z]|(?<![^\W_])[\u0400-\u04ff][a-z]{2}"
 )
 _RUN = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST_ENCODED},}}={{0,2}}")
-_BLOCK = re.compile(
-    rf"(?is)<({_MARKS})>.*?(?:</\1>|$)|(?-i:<([A-Z][A-Z_-]{{3,30}})\b[^>\n]{{0,60}}>.*?</\2>)"
-)
-_TAG = re.compile(
-    rf"(?i)</?(?:{_MARKS})>|<\|[a-z_]{{3,20}}\|>|\[/?(?:INST|SYSTEM)\]"
-    r"|(?s:(?-i:<(?P<caps>[A-Z][A-Z_-]{3,30})\b[^>\n]{0,60}>)(?=[^<]*\w\s+\w[^<]*</(?P=caps)>))"
-)
-"""Tags of chat templates and prompts, and a tag in capitals around a text. No public tool has one."""
+_BLOCK = re.compile(rf"(?is)<({_MARKS})>.*?(?:</\1>|$)")
+_OPENING = re.compile(r"<([A-Z][A-Z_-]{3,30})\b[^>\n]{0,60}>")
+_CLOSING = re.compile(r"</([A-Z][A-Z_-]{3,30})>")
+_TAG = re.compile(rf"(?i)</?(?:{_MARKS})>|<\|[a-z_]{{3,20}}\|>|\[/?(?:INST|SYSTEM)\]")
+"""Tags of chat templates and prompts."""
+_TAGGED = re.compile(rf"{_OPENING.pattern}([^<]*+)</\1>")
+"""A tag in capitals around a text. No public tool has one around several words."""
 _GIVE = r"\b(?:read|send|open|fetch|cat|copy|pass(?:ed)?|upload|include|attach|append|prepend|repeat|reveal)\b"
 _PRIVATE = (
     r"(?:~/\.\w[\w-]*(?![\w./-]*\.pub\b)|/(?:etc|proc)/\w|/home/\w+/\.|(?<![\w/])\.(?:env|ssh|aws)\b"
@@ -73,13 +72,15 @@ _READS_PRIVATE = re.compile(
     rf"|{_PRIVATE}[^\n]{{0,60}}{_GIVE}"
 )
 _GIVES_SECRET = re.compile(rf"(?i){_GIVE}[^.\n]{{0,60}}{_VALUES}")
-_TO_ADDRESS = re.compile(
-    r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:send|upload|include|append|forward|post|add|bcc)\b[^.\n]{0,80}?"
-    r"(?:\bto\s*[`'\"]?https?://\S+|\b[\w.+-]+@[\w-]+\.\w[\w.]*)"
+_ADDRESS = re.compile(r"(?i)\bto\s*[`'\"]?https?://\S+|(?<![\w.+-])[\w.+-]+@[\w-]+\.\w[\w.]*")
+_SEND = re.compile(
+    r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:send|upload|include|append|forward|post|add|bcc)\b[^.\n]{0,80}\Z"
 )
-"""An order to send data to an address in the same text."""
+"""An order to send data to the address behind it."""
+_BEFORE_ADDRESS = 88
+"""The characters before an address in which such an order begins. Without this limit, a text takes hours."""
 _NAMED = re.compile(
-    r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?|(?=[`'\"]))[`'\"]*([a-z_]\w{2,})"
+    r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?[`'\"]{0,3}|[`'\"])([a-z_]\w{2,})"
 )
 _QUOTED = re.compile(r"[\"`“][^\"`“”\n]*+[\"`”]|(?<!\w)['‘][^'‘’\n]*+['’](?!\w)")
 """Quotations. A text only mentions the words in them. Possessive, because a long open quotation must not take long."""
@@ -208,19 +209,36 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
     if encoded := next((said for run in _RUN.findall(text) if (said := _decoded(run))), ""):
         yield f"encoded text: {_quoted(encoded)}"
     plain = folded(text)
-    if ("<" in plain or "[" in plain) and (tag := _TAG.search(plain)):
-        yield f"instructions to the model: {_quoted(tag.group())}"
+    if tag := _tag(plain):
+        yield f"instructions to the model: {_quoted(tag)}"
     if order := _ORDERS.search(_QUOTED.sub(_without_words, plain).translate(_JOINTS)):
         yield f"instructions to the model: {_quoted(order.group())}"
     for sentence in _sentences(plain):
         has_address = "@" in sentence or "://" in sentence
-        if has_address and (address := _TO_ADDRESS.search(sentence)):
-            yield f"sends data to an address: {_quoted(address.group())}"
+        if has_address and (order := _order_to_send(sentence)):
+            yield f"sends data to an address: {_quoted(order)}"
             return
         gives = {verb.lower() for verb in _GIVES.findall(sentence)}
         if gives and _collects(sentence, len(gives), parameters):
             yield f"asks for private data: {_quoted(sentence)}"
             return
+
+
+def _tag(text: str) -> str:
+    """Return the first tag of a prompt in a text, or ""."""
+    if tag := _TAG.search(text):
+        return tag.group()
+    tagged = (match for match in _TAGGED.finditer(text) if len(match[2].split()) > 1)
+    return next((text[match.start() : match.start(2)] for match in tagged), "")
+
+
+def _order_to_send(sentence: str) -> str:
+    """Return the first order to send something to an address, or ""."""
+    for address in _ADDRESS.finditer(sentence):
+        begin = max(0, address.start() - _BEFORE_ADDRESS)
+        if order := _SEND.search(sentence, begin, address.start()):
+            return sentence[order.start() : address.end()]
+    return ""
 
 
 def _without_words(quotation: re.Match[str]) -> str:
@@ -353,10 +371,26 @@ def _with_accepted_texts(tool: Tool) -> Tool:
     return altered(tool, **{**texts, "keywords": tuple(texts["keywords"])}, labels=labels)
 
 
+def _without_tagged(text: str) -> str:
+    """Return the text without its tags in capitals and what they surround, in one pass."""
+    last_closing = {match[1]: match.start() for match in _CLOSING.finditer(text)}
+    kept: list[str] = []
+    end = 0
+    for opening in _OPENING.finditer(text):
+        name = opening[1]
+        if opening.start() < end or last_closing.get(name, 0) < opening.end():
+            continue
+        kept.append(text[end : opening.start()])
+        closing = f"</{name}>"
+        end = text.index(closing, opening.end()) + len(closing)
+    return " ".join((*kept, text[end:]))
+
+
 def _without_sentences(text: str, drops: Callable[[str], bool]) -> str:
     """Return the text without the sentences that `drops` names, and without hidden text."""
     visible = _COMMENT.sub(" ", text)
     visible = _BLOCK.sub(" ", visible)
+    visible = _without_tagged(visible)
     unseen = set(_unseen(visible))
     if unseen:
         visible = "".join(char for place, char in enumerate(visible) if place not in unseen)

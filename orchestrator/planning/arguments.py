@@ -341,7 +341,7 @@ def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
         return [coerce(part.strip(), items) for part in value.split(",")]
     try:
         return json.loads(value.replace("−", "-"))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # Python reads no number of more than 4,300 digits.
         return value
 
 

@@ -128,7 +128,9 @@ def _print_run(client: RunClient, run: Listed, progress: Progress | None) -> Non
             if is_at_terminal():
                 command = client.command("approve", run.id, f"{step.step}={step.digest}")
             else:
-                command = f"{client.command('show', run.id)}  # in a terminal, which shows the digest"
+                command = (
+                    f"{client.command('show', run.id)}  # in a terminal, which shows the digest"
+                )
             # A command that is folded cannot be pasted.
             screen.print(lines(call, f"  {command}"), soft_wrap=True)
     if progress.reason:

@@ -23,7 +23,7 @@ from orchestrator.mcp.signin.provider import MOST_BYTES, SignInProvider
 from orchestrator.mcp.signin.signed_in import require_encryption
 from orchestrator.options import CLIENT_METADATA_URL
 
-_SERVERS_S = 60.0
+_SERVERS_S = 25.0
 """Seconds for all answers of the servers of one sign-in."""
 _REGISTER = (
     ". If it offers a sign-in, register a client with its operator, with the redirect "

@@ -200,7 +200,7 @@ def _description(text: str) -> str:
     """Return the description in an OAuth error, or the whole text."""
     try:
         return str(json.loads(text)["error_description"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return text
 
 
@@ -273,7 +273,7 @@ def _is_unknown_session(status: int, message: str | None) -> bool:
 def _error_message(response: httpx2.Response) -> str | None:
     try:
         return str(json.loads(response.content)["error"]["message"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
