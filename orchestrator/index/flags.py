@@ -67,18 +67,19 @@ _GIVES = re.compile(rf"(?i)(?<!\bis )(?<!\bare )(?<!\bto ){_GIVE}")
 """An order to move data. "The path is read on the server: use `manifest` to pass the text" gives none."""
 _READS = re.compile(_PRIVATE)
 _SECRETS = re.compile(rf"(?i){_VALUES}")
-_READS_PRIVATE = re.compile(
-    rf"(?i)(?<!is )(?<!are )(?<!be )(?<!not )(?<!n't )(?<!never ){_GIVE}[^.\n(]{{0,60}}{_PRIVATE}"
-    rf"|{_PRIVATE}[^\n]{{0,60}}{_GIVE}"
+_PRIVATE_PLACE = re.compile(rf"(?i){_PRIVATE}")
+_GIVE_PLACE = re.compile(
+    rf"(?i)(?<!is )(?<!are )(?<!be )(?<!not )(?<!n't )(?<!never ){_GIVE}[^.\n(]{{0,60}}\Z"
 )
-_GIVES_SECRET = re.compile(rf"(?i){_GIVE}[^.\n]{{0,60}}{_VALUES}")
+_THEN_GIVE = re.compile(rf"(?i)[^\n]{{0,60}}?{_GIVE}")
+_GIVE_SECRET = re.compile(rf"(?i){_GIVE}[^.\n]{{0,60}}\Z")
 _ADDRESS = re.compile(r"(?i)\bto\s*[`'\"]?https?://\S+|(?<![\w.+-])[\w.+-]+@[\w-]+\.\w[\w.]*")
 _SEND = re.compile(
     r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:send|upload|include|append|forward|post|add|bcc)\b[^.\n]{0,80}\Z"
 )
-"""An order to send data to the address behind it."""
-_BEFORE_ADDRESS = 88
-"""The characters before an address in which such an order begins. Without this limit, a text takes hours."""
+_LONGEST_ORDER = 88
+"""The characters before a place, a secret or an address in which an order about it begins. A pattern that looks for the
+order first takes hours for a text that repeats the order's words."""
 _NAMED = re.compile(
     r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?[`'\"]{0,3}|[`'\"])([a-z_]\w{2,})"
 )
@@ -144,8 +145,9 @@ def mentions(tool: Tool) -> tuple[str, ...]:
     if tool.labels.get(VOUCHED) == "yes":
         return ()
     plain = folded("\n".join(texts_of(tool)))
-    found = (form.search(plain) for form in (_ORDERS, _READS, _GIVES_SECRET))
-    return tuple(dict.fromkeys(_quoted(match.group()) for match in found if match))
+    found = [match.group() for form in (_ORDERS, _READS) if (match := form.search(plain))]
+    found.append(_order_about(_SECRETS, _GIVE_SECRET, plain))
+    return tuple(dict.fromkeys(_quoted(text) for text in found if text))
 
 
 def text_suspicions(text: str) -> tuple[str, ...]:
@@ -215,8 +217,8 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
         yield f"instructions to the model: {_quoted(order.group())}"
     for sentence in _sentences(plain):
         has_address = "@" in sentence or "://" in sentence
-        if has_address and (order := _order_to_send(sentence)):
-            yield f"sends data to an address: {_quoted(order)}"
+        if has_address and (sending := _order_about(_ADDRESS, _SEND, sentence)):
+            yield f"sends data to an address: {_quoted(sending)}"
             return
         gives = {verb.lower() for verb in _GIVES.findall(sentence)}
         if gives and _collects(sentence, len(gives), parameters):
@@ -232,13 +234,21 @@ def _tag(text: str) -> str:
     return next((text[match.start() : match.start(2)] for match in tagged), "")
 
 
-def _order_to_send(sentence: str) -> str:
-    """Return the first order to send something to an address, or ""."""
-    for address in _ADDRESS.finditer(sentence):
-        begin = max(0, address.start() - _BEFORE_ADDRESS)
-        if order := _SEND.search(sentence, begin, address.start()):
-            return sentence[order.start() : address.end()]
+def _order_about(objects: re.Pattern[str], order: re.Pattern[str], text: str) -> str:
+    """Return the text of the first order that ends with one of these objects, or ""."""
+    for found in objects.finditer(text):
+        begin = max(0, found.start() - _LONGEST_ORDER)
+        if given := order.search(text, begin, found.start()):
+            return text[given.start() : found.end()]
     return ""
+
+
+def _reads_private(sentence: str) -> bool:
+    """Return True if a sentence orders to read or pass on a private place, which stands before or behind the verb."""
+    if _order_about(_PRIVATE_PLACE, _GIVE_PLACE, sentence):
+        return True
+    places = _PRIVATE_PLACE.finditer(sentence)
+    return any(_THEN_GIVE.match(sentence, place.end()) for place in places)
 
 
 def _without_words(quotation: re.Match[str]) -> str:
@@ -253,15 +263,15 @@ def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
     paths for a path parameter do not count.
     """
     given = {name for name in _NAMED.findall(sentence) if name in parameters}
-    private = _READS_PRIVATE.search(sentence)
+    private = _reads_private(sentence)
     if given and (_READS.search(sentence) or gives > 1):
-        return bool(private) or "file" in sentence
+        return private or "file" in sentence
     if given and (secret := _SECRETS.search(sentence)):
         return not any(
             secret.group().lower().startswith(name.lower().replace("_", " ")[:5]) for name in given
         )
     takes_path = any("path" in name.lower() or "file" in name.lower() for name in parameters)
-    return bool(private) and (gives > 1 or not takes_path)
+    return private and (gives > 1 or not takes_path)
 
 
 def _hidden(text: str) -> Iterator[str]:
