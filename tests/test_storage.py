@@ -11,7 +11,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.runtime.router import Router
 from orchestrator.store.manifest import CATALOGUES, PARTS, owned
-from orchestrator.store.sqlite_backend import SqliteBackend
+from orchestrator.store.sqlite.backend import SqliteBackend
 from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import qdrant_front

@@ -6,14 +6,11 @@ Finally the writer deletes the points that the manifest no longer names. On a se
 another writer may be about to name a young one.
 """
 
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from platformdirs import user_cache_path
 
@@ -34,8 +31,9 @@ from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest,
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Vectors
 from orchestrator.store.qdrant.backend import QdrantBackend
+from orchestrator.store.remembered import Remembered
 from orchestrator.store.snapshot import Snapshot, read_snapshot
-from orchestrator.store.sqlite_backend import SqliteBackend
+from orchestrator.store.sqlite.backend import SqliteBackend
 from orchestrator.store.stored_tools import Stored, read_stored
 from orchestrator.store.tool_records import damaged, stored_tool, tool_id
 from orchestrator.store.vectors import SECOND, ToolPoints
@@ -45,9 +43,6 @@ __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
 _ATTEMPTS = 5
 _REMEMBERED = 10_000
-_KEPT_IN_MEMORY = 256
-"""The number of tenants whose lists of tools stay in memory until a write."""
-_Value = TypeVar("_Value")
 
 
 class Store:
@@ -105,8 +100,8 @@ class Store:
         self._entries = entries
         self._known: dict[str, tuple[str, str]] = {}
         """By tenant: the stamp of the store at the last read, and the version of the tools that it gave."""
-        self._snapshots: _Remembered[Snapshot] = _Remembered()
-        self._manifests: _Remembered[tuple[Manifest, ...]] = _Remembered()
+        self._snapshots: Remembered[Snapshot] = Remembered()
+        self._manifests: Remembered[tuple[Manifest, ...]] = Remembered()
 
     def __str__(self) -> str:
         """Return the location without credentials."""
@@ -617,35 +612,3 @@ def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
             f"tool {wrong.key!r} does not belong to server {server!r}: give each server its own tools"
         )
     return {tool.name: tool.hash for tool in tools}
-
-
-class _Remembered(Generic[_Value]):
-    """What was read of the tenants that were used last, each with the stamp of the store at that time."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._values: OrderedDict[str, tuple[str, _Value]] = OrderedDict()
-
-    def get(self, tenant: str, stamp: str, read: Callable[[], _Value]) -> _Value:
-        """Return what was read at this stamp. Without a stamp, it is read each time.
-
-        Args:
-            tenant: The tenant.
-            stamp: The stamp, from before the call.
-            read: Reads the value.
-        """
-        with self._lock:
-            remembered = self._values.get(tenant)
-        if remembered is not None and stamp and remembered[0] == stamp:
-            return remembered[1]
-        value = read()
-        with self._lock:
-            self._values[tenant] = stamp, value
-            self._values.move_to_end(tenant)
-            if len(self._values) > _KEPT_IN_MEMORY:
-                self._values.popitem(last=False)
-        return value
-
-    def clear(self) -> None:
-        with self._lock:
-            self._values.clear()

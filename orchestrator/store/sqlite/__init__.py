@@ -1,0 +1,1 @@
+"""The store in a folder, as SQLite files."""
