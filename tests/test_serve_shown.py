@@ -10,8 +10,10 @@ import pytest
 from mcp import Client, MCPError, types
 
 from orchestrator.errors import InvalidArguments
+from orchestrator.records.tool import Match
+from orchestrator.server.search_answer import matches_shown
 from orchestrator.server.sessions.kept_results import KeptResults, ReadArguments
-from tests.catalogues import tokens_of
+from tests.catalogues import tokens_of, tool
 from tests.gateway import serving
 from tests.servers.start import config, entry, text_of
 
@@ -57,6 +59,24 @@ async def test_the_first_match_is_whole_and_others_are_described_on_request(tmp_
         assert (both["matches"][0]["tool"], both["tools"][0]["tool"]) == ("talking:rows", second["tool"])
         nothing = await client.call_tool("search", {})
         assert (nothing.is_error, "query" in text_of(nothing)) == (True, True)
+
+
+def test_a_match_has_no_titles_that_repeat_names() -> None:
+    schema = {
+        "title": "logArguments",
+        "type": "object",
+        "properties": {
+            "repo_path": {"title": "Repo Path", "type": "string"},
+            "to": {"title": "Recipient"},
+            "title": {"type": "string"},
+        },
+        "additionalProperties": False,
+    }
+    match = Match(tool=tool("git:log", "Show the log", input_schema=schema), probability=0.98765)
+    [shown] = matches_shown([match], {}, (), first_complete=True)
+    properties = {"repo_path": {"type": "string"}, "to": {"title": "Recipient"}, "title": {"type": "string"}}
+    assert shown["input_schema"] == {"type": "object", "properties": properties}
+    assert shown["probability"] == 0.99
 
 
 async def test_the_rest_of_a_cut_result_is_read_by_offset_and_text(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import cut
+from orchestrator.index.text import spaced
 from orchestrator.mcp.listing.offers import Offer
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.server.apps import interface
@@ -52,6 +53,30 @@ def callable_definition(tool: Tool) -> dict[str, Any]:
         "annotations": hints,
     }
     return _without_empty(definition)
+
+
+def _brief(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without what says nothing to a model: titles that repeat names, and the schema's own keywords.
+
+    Pydantic writes such a title for each parameter, which is a tenth of an answer. `describe` has all of it.
+    """
+    kept = {name: value for name, value in schema.items() if name not in ("title", "$schema")}
+    if kept.get("additionalProperties") is False:
+        del kept["additionalProperties"]
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        kept["properties"] = {
+            name: _without_repeated_title(name, shape) for name, shape in properties.items()
+        }
+    return kept
+
+
+def _without_repeated_title(name: str, shape: Any) -> Any:
+    if not isinstance(shape, dict):
+        return shape
+    title = shape.get("title")
+    is_repeated = isinstance(title, str) and spaced(title).lower() == spaced(name).lower()
+    return {key: value for key, value in shape.items() if key != "title" or not is_repeated}
 
 
 def _without_empty(definition: dict[str, Any]) -> dict[str, Any]:
@@ -129,9 +154,10 @@ def matches_shown(
         offer = offers.get(server, Offer())
         if is_first and first_complete:
             record = {**callable_definition(match.tool), "why": match.why}
+            record["input_schema"] = _brief(record["input_schema"])
         else:
             record = summary(match.tool)
-        record["probability"] = round(match.probability, 4)
+        record["probability"] = round(match.probability, 2)
         ui = interface(match.tool, offer)
         if ui:
             record["ui"] = definition_for_model(ui)

@@ -198,7 +198,7 @@ def _answer(
         ),
         "recommended": [profile.shown_key(key) for key in recommended],
         "stage": str(decision.stage),
-        "confidence": round(decision.confidence, 4),
+        "confidence": round(decision.confidence, 2),
         "semantic_ran": decision.semantic_ran,
         "servers": [server for server in decision.servers if server in matching_servers],
     }
