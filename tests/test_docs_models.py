@@ -16,7 +16,7 @@ FUNCTIONS = (ROOT / "docs/how-to/functions.md").read_text(encoding="utf-8")
 SETTINGS = (ROOT / "docs/reference/models.md").read_text(encoding="utf-8")
 RESPONSES, CHAT = python_of("docs/how-to/models.md")
 OWN, WITH_SERVERS, IN_MEMORY = python_of("docs/how-to/functions.md")
-[RERANKED] = python_of("docs/how-to/second-stage.md")
+RERANKED, READ = python_of("docs/how-to/second-stage.md")
 PLAN, PLUGIN = python_of("docs/how-to/model-plan.md")
 [TESTING] = python_of("docs/how-to/scripted-model.md")
 
@@ -66,6 +66,11 @@ async def test_the_plan_of_the_page_is_made(tmp_path: Path) -> None:
 
 async def test_the_reranking_router_of_the_page_can_be_made(tmp_path: Path) -> None:
     assert await _printed(f"{RERANKED}\nprint(router.options.decide)", tmp_path) == "rerank\n"
+
+
+async def test_the_reader_of_the_page_reads(tmp_path: Path) -> None:
+    patient = READ.replace("limit_s=1.0", "limit_s=60")
+    assert await _printed(patient, tmp_path) == "('stripe:cancel_subscription',)\n"
 
 
 async def test_the_scripted_model_of_the_page_starts(tmp_path: Path) -> None:

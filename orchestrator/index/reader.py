@@ -1,0 +1,150 @@
+"""The reader: a small cross-encoder that reads a request and a tool together, in numpy.
+
+`models/reader` of the repository has the weights. They come from all-MiniLM-L6-v2 (Apache-2.0) and were trained on the
+scores that a language model gave to tools (docs/decisions/ranking.md). A row of a weight is bytes with one factor.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from orchestrator.errors import InvalidConfig
+from orchestrator.index.text import spaced
+from orchestrator.records.tool import Tool
+
+LAYERS, APART, HEADS = 6, 3, 12
+"""The first APART layers read the request and the tool alone. The others read both together."""
+MOST_ASKED, MOST_READ = 42, 76
+"""The maximum number of tokens of a request, and of a request with a tool."""
+MOST_CHARS = 220
+"""The number of a description's characters that are read."""
+
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+
+
+def text_of(tool: Tool) -> str:
+    """Return what the reader reads of a tool."""
+    words = " ".join(tool.description.split())
+    return f"{spaced(tool.server)} {spaced(tool.name)}: {words[:MOST_CHARS]}".lower()
+
+
+class Reader:
+    """Scores how well a tool does what a request asks. It is opened once and may be used by several threads.
+
+    Args:
+        folder: A folder with `reader.safetensors` and `tokenizer.json`.
+
+    Raises:
+        InvalidConfig: The folder is no reader.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        from kitoken import Kitoken
+        from safetensors.numpy import load_file
+
+        folder = Path(folder)
+        try:
+            stored = load_file(folder / "reader.safetensors")
+            self._tokenizer = Kitoken.from_tokenizers((folder / "tokenizer.json").read_bytes())
+            self._words, self._factors = stored.pop("word.weight"), stored.pop("word.scale")
+            self._weights = _restored(stored)
+            self._start, self._end = self._tokenizer.encode("[CLS][SEP]", True)
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            raise InvalidConfig(
+                f"{folder} is no reader ({error}): give a folder with reader.safetensors and tokenizer.json"
+            ) from None
+
+    def scores(self, request: str, tools: Sequence[Tool]) -> Floats:
+        """Return a score for each tool. Only differences between tools of the same request have a meaning [tools]."""
+        asked = self._ids(request, MOST_ASKED)
+        most = MOST_READ - len(asked)
+        several = [self._ids(text_of(tool), most) for tool in tools]
+        request_states, request_mask = self._alone([asked])
+        tool_states, tool_mask = self._alone(several)
+        count = len(tools)
+        states = np.concatenate([request_states.repeat(count, axis=0), tool_states], axis=1)
+        mask = np.concatenate([request_mask.repeat(count, axis=0), tool_mask], axis=1)
+        for number in range(APART, LAYERS):
+            states = self._layer(number, states, mask)
+        return self._head(
+            _mean(states[:, : len(asked)], mask[:, : len(asked)]),
+            _mean(states[:, len(asked) :], tool_mask),
+        )
+
+    def _ids(self, text: str, most: int) -> list[int]:
+        return [self._start, *self._tokenizer.encode(text, False)[: most - 2], self._end]
+
+    def _alone(self, texts: Sequence[Sequence[int]]) -> tuple[Floats, Mask]:
+        """Return the states of texts that are read alone [texts, tokens, dimension], and which tokens are there."""
+        longest = max(map(len, texts))
+        ids = np.zeros((len(texts), longest), np.int64)
+        mask = np.zeros(ids.shape, np.bool_)
+        for row, text in enumerate(texts):
+            ids[row, : len(text)] = text
+            mask[row, : len(text)] = True
+        words = self._words[ids] * self._factors[ids][..., None]
+        states = self._norm("norm", words + self._weights["pos.weight"][:longest])
+        for number in range(APART):
+            states = self._layer(number, states, mask)
+        return states, mask
+
+    def _layer(self, number: int, states: Floats, mask: Mask) -> Floats:
+        name = f"layers.{number}"
+        states = self._norm(f"{name}.n1", states + self._attention(name, states, mask))
+        inner = _gelu(self._dense(f"{name}.i", states))
+        return self._norm(f"{name}.n2", states + self._dense(f"{name}.u", inner))
+
+    def _attention(self, name: str, states: Floats, mask: Mask) -> Floats:
+        texts, tokens, dimension = states.shape
+        mixed = self._dense(f"{name}.qkv", states).reshape(texts, tokens, 3, HEADS, -1)
+        query, key, value = mixed.transpose(2, 0, 3, 1, 4)
+        weights = query @ key.swapaxes(-1, -2) / np.float32(sqrt(dimension / HEADS))
+        weights += np.where(mask, np.float32(0), np.float32(-1e4))[:, None, None, :]
+        weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        together = (weights @ value).swapaxes(1, 2).reshape(states.shape)
+        return self._dense(f"{name}.o", together)
+
+    def _head(self, request: Floats, tools: Floats) -> Floats:
+        lengths = np.linalg.norm(request, axis=1) * np.linalg.norm(tools, axis=1)
+        cosines = (request * tools).sum(axis=1) / lengths
+        both = np.concatenate([request * tools, np.abs(request - tools)], axis=1)
+        further = self._dense("head.2", _gelu(self._dense("head.0", both)))[:, 0]
+        return np.asarray(self._weights["scale"] * cosines + further, np.float32)
+
+    def _dense(self, name: str, states: Floats) -> Floats:
+        flat = states.reshape(-1, states.shape[-1]) @ self._weights[f"{name}.weight"].T
+        flat += self._weights[f"{name}.bias"]
+        return np.asarray(flat.reshape(*states.shape[:-1], -1), np.float32)
+
+    def _norm(self, name: str, states: Floats) -> Floats:
+        centred = states - states.mean(axis=-1, keepdims=True)
+        spread = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(1e-12))
+        scaled = centred / spread * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return np.asarray(scaled, np.float32)
+
+
+def _restored(stored: Mapping[str, NDArray[np.generic]]) -> dict[str, Floats]:
+    """Return the weights as floats."""
+    restored = {}
+    for name, tensor in stored.items():
+        factors = stored.get(name.replace(".weight", ".scale")) if ".weight" in name else None
+        floats = tensor.astype(np.float32)
+        restored[name] = floats if factors is None else floats * factors.astype(np.float32)[:, None]
+    return restored
+
+
+def _mean(states: Floats, mask: Mask) -> Floats:
+    """Return the mean over the tokens that are there [texts, dimension]."""
+    total = (states * mask[..., None]).sum(axis=1)
+    return np.asarray(total / mask.sum(axis=1, keepdims=True), np.float32)
+
+
+def _gelu(values: Floats) -> Floats:
+    inner = values + np.float32(0.044715) * values * values * values
+    return np.asarray(values * (1 + np.tanh(np.float32(0.7978846) * inner)) / 2, np.float32)
