@@ -307,6 +307,18 @@ def test_json_without_an_end_is_named(tmp_path: Path) -> None:
         McpConfig.read(path)
 
 
+@pytest.mark.parametrize("entry", [{"command": "npx", "args": ["-y", "a-server"]}, {"command": "a-server"}])
+def test_a_file_named_as_a_program_makes_no_new_server(
+    entry: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = one(entry).identity
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a-server").touch()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert one(entry).identity == before
+
+
 def test_a_file_that_the_server_creates_makes_no_new_server(tmp_path: Path) -> None:
     entry = {"command": "x", "args": ["--db-path", "notes.db"], "cwd": str(tmp_path)}
     before = one(entry).identity

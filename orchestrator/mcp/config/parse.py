@@ -6,7 +6,7 @@ started. So a missing variable affects only its server, and no secret is in a re
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -235,8 +235,19 @@ class ServerSpec(BaseModel):
         if not self.command:
             return self.cwd
         folder = Path(self.cwd or "").expanduser().absolute()
-        is_used = _names_a_file(folder, (self.command, *self.args, self.env_file))
+        is_used = _names_a_file(folder, (*self._words_for_files(), self.env_file))
         return str(folder) if is_used else self.cwd
+
+    def _words_for_files(self) -> Iterator[str]:
+        """Yield the words that can name the program's files.
+
+        A plain command is looked up in PATH, and what a runner installs is a package. If these counted, a server that
+        creates a file of such a name would make itself another server, whose definitions nobody has accepted yet.
+        """
+        if "/" in self.command or "\\" in self.command:
+            yield self.command
+        if self.runner in ("", "uv"):  # `uv run server.py`
+            yield from self.args
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
         """Return the entry with its variables replaced. Raises InvalidConfig with all missing or broken variables."""
