@@ -184,10 +184,10 @@ def options_over(given: Mapping[str, Any]) -> Options:
 
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return each variable that begins with `TOOLROUTE_` but is no setting, with the most similar setting or ""."""
-    known = sorted((*_VARIABLES.values(), "TOOLROUTE_RERANK_KEY", CLIENT_METADATA_URL))
+    names = sorted((*_VARIABLES.values(), "TOOLROUTE_RERANK_KEY", CLIENT_METADATA_URL))
     environ = os.environ if environ is None else environ
-    unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in known)
-    return {name: nearly(name, known) for name in unread}
+    unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in names)
+    return {name: nearly(name, names) for name in unread}
 
 
 def stores_of(text: str) -> tuple[str, ...]:

@@ -195,10 +195,10 @@ def trace_ids() -> dict[str, str]:
         return {}
     from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
-    now = get_current_span().get_span_context()
+    context = get_current_span().get_span_context()
     return (
-        {"trace_id": format_trace_id(now.trace_id), "span_id": format_span_id(now.span_id)}
-        if now.is_valid
+        {"trace_id": format_trace_id(context.trace_id), "span_id": format_span_id(context.span_id)}
+        if context.is_valid
         else {}
     )
 

@@ -193,7 +193,7 @@ def _validated(
 
 
 def _context_values(
-    name: str, context: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+    name: str, context: Mapping[str, inspect.Parameter], arguments: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the values of the parameters that a framework fills.
 
@@ -203,8 +203,8 @@ def _context_values(
     values = {}
     for parameter in context.values():
         # Another default is a framework's own marker, such as FastMCP's `CurrentContext()`.
-        if parameter.name not in given and parameter.default is not None:
+        if parameter.name not in arguments and parameter.default is not None:
             remedy = f"give it to the call, e.g. call.run({parameter.name}=...)"
             raise InvalidInput(f"{name}: the model gives no {parameter.name!r}: {remedy}")
-        values[parameter.name] = given.get(parameter.name)
+        values[parameter.name] = arguments.get(parameter.name)
     return values

@@ -199,7 +199,7 @@ class OpenApi:
             schema = {key: parameter[key] for key in _SCHEMA_FIELDS if key in parameter}
         if parameter.get("description"):
             schema["description"] = parameter["description"]
-        known: dict[str, Location] = {
+        locations: dict[str, Location] = {
             "path": "path",
             "query": "query",
             "header": "header",
@@ -209,10 +209,10 @@ class OpenApi:
             return
         if location == "formData" and inputs.media_type not in (_FORM, _MULTIPART):
             inputs.media_type = _FORM
-        if name and location in known:  # A cookie belongs to a browser.
+        if name and location in locations:  # A cookie belongs to a browser.
             if separator := self._separator(parameter):
                 inputs.separators[name] = separator
-            inputs.add(name, schema, known[location], bool(parameter.get("required")))
+            inputs.add(name, schema, locations[location], bool(parameter.get("required")))
 
     def _separator(self, parameter: Mapping[str, Any]) -> str:
         """Return what joins the items of a list. Empty: each is a parameter of its own."""

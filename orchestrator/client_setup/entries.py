@@ -44,12 +44,12 @@ def translated(client: Client, entry: Any) -> Any:
     entry = json.loads(text, parse_constant=str)  # JSON has no endless time, which TOML has.
     if not isinstance(entry, dict):
         return entry
-    given = {
+    fields = {
         client.fields.get(key, key): value
         for key, value in entry.items()
         if value not in (None, [])
     }
-    return _with_one_command(client, given) | _with_known_values(given)
+    return _with_one_command(client, fields) | _with_known_values(fields)
 
 
 def _with_one_command(client: Client, entry: dict[str, Any]) -> dict[str, Any]:
@@ -71,12 +71,12 @@ def _of_older_zed(command: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_known_values(entry: Mapping[str, Any]) -> dict[str, Any]:
-    known: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if entry.get("type") in _TYPES:
-        known["type"] = _TYPES[entry["type"]]
+        values["type"] = _TYPES[entry["type"]]
     if entry.get("includeTools") == ["*"]:
-        known["includeTools"] = None
-    return known
+        values["includeTools"] = None
+    return values
 
 
 def _from_codex(entry: Any) -> Any:

@@ -147,8 +147,8 @@ def _moves(file: ClientFile, servers: dict[str, Any]) -> list[Move]:
     if OURS in file.entries and not is_ours(our_entry(file)):
         return [Move(server=OURS, note="it has the same name as the toolroute entry: rename it")]
     moves = []
-    for server, given in file.entries.items():
-        entry = translated(file.client, given)
+    for server, as_written in file.entries.items():
+        entry = translated(file.client, as_written)
         if not is_ours(entry):
             moves.append(_move(server, entry, file.client, servers))
     return moves

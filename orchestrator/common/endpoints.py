@@ -18,10 +18,10 @@ _UNANSWERED = {
 def address(url: str) -> str:
     """Return an endpoint's address without a password or a key, also in its path."""
     parts = urlsplit(url)
-    shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")).rstrip(
-        "/"
-    )
-    return secrets_of(url, None).redact(shown)
+    without_user = urlunsplit(
+        (parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")
+    ).rstrip("/")
+    return secrets_of(url, None).redact(without_user)
 
 
 def secrets_of(url: str, key: str | None) -> Secrets:

@@ -113,8 +113,8 @@ def first_problem(error: "ValidationError", whole: str = "") -> str:
     """
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or whole
-    given = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None
-    message = f"{problem['msg']}, but it is {given}" if given else problem["msg"]
+    kind = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None
+    message = f"{problem['msg']}, but it is {kind}" if kind else problem["msg"]
     return f"{where}: {message}" if where else message
 
 

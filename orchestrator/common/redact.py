@@ -131,9 +131,9 @@ def url_secrets(url: str) -> list[str]:
     except ValueError:
         return [url]
     segments = [segment for segment in parts.path.split("/") if len(segment) >= _LONG_SEGMENT]
-    given = [parameter.partition("=")[::2] for parameter in parts.query.split("&")]
+    query = [parameter.partition("=")[::2] for parameter in parts.query.split("&")]
     hidden = [
-        value for name, value in given if len(value) >= _LONG_PARAMETER or _SECRET_NAME.search(name)
+        value for name, value in query if len(value) >= _LONG_PARAMETER or _SECRET_NAME.search(name)
     ]
     return [*_passwords(url), *segments, *hidden, *map(unquote_plus, hidden)]
 

@@ -60,20 +60,20 @@ def text_blocks(content: Any) -> list[Object]:
     return [block for block in content if isinstance(block, Mapping)]
 
 
-def called(name: str, given: Any) -> str:
+def called(name: str, arguments: Any) -> str:
     """Return the name of the tool that a call means, where the tool that is called only passes the call on."""
-    if isinstance(given, str):
+    if isinstance(arguments, str):
         try:
-            given = json.loads(given)
+            arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             return name
-    if not isinstance(given, Mapping):
+    if not isinstance(arguments, Mapping):
         return name
-    if name in _CURSOR_CALLS and "toolName" in given:
-        server = str(given.get("server") or given.get("namespace")).removeprefix("user-")
-        return called(f"mcp__{server}__{given['toolName']}", given.get("arguments"))
+    if name in _CURSOR_CALLS and "toolName" in arguments:
+        server = str(arguments.get("server") or arguments.get("namespace")).removeprefix("user-")
+        return called(f"mcp__{server}__{arguments['toolName']}", arguments.get("arguments"))
     # Of `toolroute serve`, or one like it.
-    inner = given.get("tool") if name.endswith("call_tool") else None
+    inner = arguments.get("tool") if name.endswith("call_tool") else None
     return inner if isinstance(inner, str) else name
 
 

@@ -46,8 +46,8 @@ class CatalogueTool:
         an error.
         """
         try:
-            given = own_arguments(self.tool, read_arguments(self.tool.key, arguments))
-            return (await self.router.call(self.decision, self.tool.key, given)).text
+            values = own_arguments(self.tool, read_arguments(self.tool.key, arguments))
+            return (await self.router.call(self.decision, self.tool.key, values)).text
         except (FailureError, ToolrouteError) as error:
             if was_cancelled(error):
                 raise

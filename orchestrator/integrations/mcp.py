@@ -84,8 +84,8 @@ class RoutedSession:
             self._seen = Delta.between(
                 [*self._seen.offered, *(catalogue[key] for key in self._keep)], ()
             )
-        known = self._connections.config.servers
-        matched = [match.tool for match in self.decision.matches if match.tool.server in known]
+        servers = self._connections.config.servers
+        matched = [match.tool for match in self.decision.matches if match.tool.server in servers]
         self.delta: Delta = Delta.between(
             self._seen.offered, matched, adds=bool(self.decision.recommended)
         )

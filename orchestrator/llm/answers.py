@@ -75,14 +75,14 @@ def answer_of(completion: Any, limit: int) -> Answer:
     return Answer(text=text[:max_chars], is_cut=is_cut, usage=usage)
 
 
-def _usage_of(given: Any) -> Usage:
+def _usage_of(figures: Any) -> Usage:
     """Return the provider's usage figures as integers. Missing figures are 0."""
-    if given is None:
+    if figures is None:
         return Usage()
-    details = getattr(given, "prompt_tokens_details", None)
+    details = getattr(figures, "prompt_tokens_details", None)
     return Usage(
-        input=max(0, int(given.prompt_tokens or 0)),
-        output=max(0, int(given.completion_tokens or 0)),
+        input=max(0, int(figures.prompt_tokens or 0)),
+        output=max(0, int(figures.completion_tokens or 0)),
         cached=max(0, int(getattr(details, "cached_tokens", None) or 0)),
     )
 

@@ -106,10 +106,10 @@ def _values(
 def _faults(request: CompleteRequest, tool: Tool, filled: FilledShape) -> list[str]:
     if filled.read:
         cut = ", ".join(request.whole) or "none"
-        known = filled.read in request.whole and filled.at >= 0
+        is_valid = filled.read in request.whole and filled.at >= 0
         return (
             []
-            if known
+            if is_valid
             else [
                 f"read {filled.read!r} at {filled.at}: only these results can be read further: {cut}"
             ]

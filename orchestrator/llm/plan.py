@@ -56,11 +56,11 @@ retries."""
 
 
 # Defaults come from factories: OpenAI's strict mode refuses a schema that states them.
-def _as_text(given: Any) -> Any:
+def _as_text(arguments: Any) -> Any:
     """Return arguments as text: models also write them as the object itself, or as null."""
-    if given is None:
+    if arguments is None:
         return ""
-    return given if isinstance(given, str) else compact(given)
+    return arguments if isinstance(arguments, str) else compact(arguments)
 
 
 _Arguments = Annotated[str, BeforeValidator(_as_text)]
@@ -339,11 +339,11 @@ def _faults_of_step(decision: Decision, step: StepShape, ids: Sequence[str]) -> 
     tool = _named(decision, step.tool)
     if tool is None:
         return [*faults, _unknown(decision, step.tool)]
-    known = parameters(tool)["properties"]
+    properties = parameters(tool)["properties"]
     faults += [
         f"from_results {name!r} is not a parameter of {tool.key}"
         for name in step.from_results
-        if name not in known
+        if name not in properties
     ]
     if step.from_results and not step.depends_on:
         faults.append(

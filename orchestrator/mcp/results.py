@@ -109,21 +109,21 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
     # Before the protocol of 2026 only an object may stand here.
     is_object = isinstance(structured, dict)
     fits = is_object and _fits(structured, answered.max_tokens)
-    shown = secrets.redact_json(structured) if fits or keep else None
+    masked = secrets.redact_json(structured) if fits or keep else None
     if keep and (is_cut or (is_object and not fits)):
-        handle = keep(secrets.redact(_full_text(result)), shown)
+        handle = keep(secrets.redact(_full_text(result)), masked)
         blocks.append(
             TextContent(
                 text=f'[the whole result: call `read_result` with {{"handle": "{handle}"}}]'
             )
         )
         if is_object and not fits:
-            shown = _shortened(secrets.redact_json(structured), answered.max_tokens)
+            masked = _shortened(secrets.redact_json(structured), answered.max_tokens)
     if not blocks and structured is not None:  # Many clients show their model only the blocks.
         blocks.append(TextContent(text=_cut(secrets.redact(compact(structured)), left).text))
     return CallToolResult(
         content=[*blocks, *warnings],
-        structured_content=shown if isinstance(shown, dict) else None,
+        structured_content=masked if isinstance(masked, dict) else None,
         is_error=result.is_error,
         _meta=answer_meta(result.meta, secrets) or None,
     )

@@ -105,7 +105,7 @@ async def sync(
     """
     names = connections.config.servers if servers is None else servers
     entries = {name: connections.config.servers[name].identity for name in names}
-    known = await asyncio.to_thread(store.to_replace, tenant)
+    stored = await asyncio.to_thread(store.to_replace, tenant)
     writing = asyncio.Lock()
 
     async def one(server: str) -> ServerReport:
@@ -116,7 +116,7 @@ async def sync(
         except ToolrouteError as error:
             report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
         else:
-            held = [tool for tool in known.of_server(server) if tool.kind.is_served]
+            held = [tool for tool in stored.of_server(server) if tool.kind.is_served]
             write = partial(
                 store.replace_server, entry=entries[server], file=connections.config.file
             )
@@ -220,8 +220,8 @@ def left_over(store: Store, tenant: str, config: McpConfig | None = None) -> dic
     def names(file: str, server: str) -> bool:
         if file not in named:
             named[file] = None if store.remote else _named(Path(file))
-        known = named[file]
-        return known is None or server in known
+        names_of_file = named[file]
+        return names_of_file is None or server in names_of_file
 
     listings = store.listings(tenant).items()
     return {

@@ -352,9 +352,9 @@ def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
     used = set()
     for step in steps:
         tool = request.decision.tool(step.tool)
-        known = parameters(tool)["properties"] if tool else {}
+        properties = parameters(tool)["properties"] if tool else {}
         for name in step.arguments:
-            if not known or name in known:
+            if not properties or name in properties:
                 used |= {name, f"{step.id}.{name}"}
     unused = ", ".join(name for name in request.arguments if name not in used)
     if not unused:
@@ -369,9 +369,9 @@ def _unread(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
         tool = request.decision.tool(step.tool)
         if tool is None:
             continue
-        given = given_for(step.id, tool, request.arguments)
+        arguments = given_for(step.id, tool, request.arguments)
         text = _text_of(step, request.decision, is_only_step=len(steps) == 1)
-        if values := unread(text, tool, step.arguments, given):
+        if values := unread(text, tool, step.arguments, arguments):
             warnings.append(
                 f"step {step.id}: the call of {tool.key} does not use these words of the task: {shortened(values)}; "
                 f"give them as an argument ({step.id}.NAME=...), or set TOOLROUTE_MODEL"

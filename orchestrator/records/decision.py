@@ -242,5 +242,5 @@ def _match_json(match: Match) -> dict[str, Any]:
         "probability": round(match.probability, 4),
         "evidence": {leg: round(score, 4) for leg, score in match.evidence.items()},
     }
-    shown: dict[str, Any] = to_jsonable_python(match, exclude={"tool", "words"})
-    return _named(match.tool) | shown | rounded
+    record: dict[str, Any] = to_jsonable_python(match, exclude={"tool", "words"})
+    return _named(match.tool) | record | rounded

@@ -58,11 +58,11 @@ class Explicit:
     def named(self) -> tuple[NamedServer, ...]:
         """The servers that the task wants, also those without listed tools."""
         out = self.unwanted
-        known = (
+        servers = (
             NamedServer(said=m.said, server=m.server, left_out=m.server in out)
             for m in self.wanting
         )
-        return (*dict.fromkeys(known), *(NamedServer(said=said) for said in self.absent))
+        return (*dict.fromkeys(servers), *(NamedServer(said=said) for said in self.absent))
 
     @property
     def unwanted(self) -> tuple[str, ...]:

@@ -215,8 +215,10 @@ def within(key: str, patterns: Iterable[str]) -> bool:
 
     An exclusion also holds for other spellings of a name (`common.names`).
     """
-    given = list(patterns)
-    wanted = [pattern for pattern in given if not pattern.startswith("!")]
+    all_patterns = list(patterns)
+    wanted = [pattern for pattern in all_patterns if not pattern.startswith("!")]
     if wanted and not any(fnmatchcase(key, pattern) for pattern in wanted):
         return False
-    return not any(matches_name(key, pattern[1:]) for pattern in given if pattern.startswith("!"))
+    return not any(
+        matches_name(key, pattern[1:]) for pattern in all_patterns if pattern.startswith("!")
+    )

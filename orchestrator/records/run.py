@@ -336,10 +336,10 @@ class RunResult:
         """Return the JSON that `toolroute run -o json` prints."""
         from pydantic_core import to_jsonable_python
 
-        shown: dict[str, Any] = to_jsonable_python(self, exclude={"decision", "extra_routes"})
+        record: dict[str, Any] = to_jsonable_python(self, exclude={"decision", "extra_routes"})
         routes = [decision.to_json(definitions=False) for decision in self.extra_routes]
         return {
             "decision": self.decision.to_json(definitions=False),
-            **shown,
+            **record,
             "extra_routes": routes,
         }

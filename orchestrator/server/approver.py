@@ -146,22 +146,22 @@ class Approver:
             tool: The tool.
             arguments: The call's arguments.
         """
-        shown = current().shown(tool)
+        profile_tool = current().shown(tool)
         policy = current().spec.approve or self._policy
-        if not needs_approval(shown, policy):
+        if not needs_approval(profile_tool, policy):
             return "not needed"
         entry = self._gateway.config.servers[tool.server].identity
-        lasts = approvals_last(shown, policy)
+        lasts = approvals_last(profile_tool, policy)
         allowed = Approvals(who.tenant).read() if lasts else {}
         if lasts and await self._is_kept(who, tool, entry, policy, allowed):
             return "kept"
-        has_changed = shown.key in allowed
+        has_changed = profile_tool.key in allowed
         asked = _Asked(
             tenant=who.tenant,
-            tool=shown,
+            tool=profile_tool,
             arguments=arguments,
             choices=_choices(context, who) if lasts else (),
-            warning=_warning(shown, has_changed=has_changed),
+            warning=_warning(profile_tool, has_changed=has_changed),
             policy=policy,
         )
         answer = await self._answer(context, params, asked)
@@ -178,24 +178,24 @@ class Approver:
             )
         )
         if not choice:
-            refusal = f"{shown.key} was not called: the user did not approve the call. Do not try another way."
+            refusal = f"{profile_tool.key} was not called: the user did not approve the call. Do not try another way."
             raise NeedsApproval(refusal, "declined")
-        await self._keep(who, shown, entry, choice)
+        await self._keep(who, profile_tool, entry, choice)
         return choice
 
     async def _is_kept(
         self, who: Conversation, tool: Tool, entry: str, policy: Approve, allowed: Mapping[str, str]
     ) -> bool:
         """Return True if the user has allowed this definition of the tool in this session, or always."""
-        shown = current().shown(tool)
+        profile_tool = current().shown(tool)
         marks = {*self._sessions.get(who, ()), *allowed.values()}
         # In a terminal the whole tool is allowed.
         if any(
-            not needs_approval(shown, policy, mark=mark(form, entry), allowed=marks)
-            for form in (shown, tool)
+            not needs_approval(profile_tool, policy, mark=mark(form, entry), allowed=marks)
+            for form in (profile_tool, tool)
         ):
             return True
-        if shown.key not in allowed:
+        if profile_tool.key not in allowed:
             return False
         # It may have been changed back.
         live = current().shown(await self._gateway.servers(who.tenant).listed_now(tool))

@@ -157,9 +157,9 @@ class Handlers:
             return ReadResourceResult(contents=[contents])
 
         async def answer() -> ReadResourceResult:
-            found = await self._resource_offers(who.tenant)
+            offered = await self._resource_offers(who.tenant)
             with self._audited(who, "resource", uri=params.uri) as fields:
-                server, uri = offers.located(params.uri, found)
+                server, uri = offers.located(params.uri, offered)
                 fields["server"] = server
                 result = await offers.read(self._gateway.servers(who.tenant).pool, server, uri)
                 fields["result"] = "ok"
@@ -194,11 +194,11 @@ class Handlers:
         who = self.caller(context)
 
         async def answer() -> Any:
-            found = await self._prompt_offers(who.tenant)
+            offered = await self._prompt_offers(who.tenant)
             with self._audited(
                 who, "prompt", name=params.name, arguments=params.arguments
             ) as fields:
-                server, name = offers.located_prompt(params.name, found)
+                server, name = offers.located_prompt(params.name, offered)
                 fields["server"] = server
                 pool = self._gateway.servers(who.tenant).pool
                 result = await offers.get_prompt(pool, server, name, params.arguments)

@@ -146,10 +146,10 @@ def matches_shown(
         recommended: The servers with a recommended tool.
         first_complete: True to include the definition of the first match.
     """
-    shown = list[dict[str, Any]]()
+    records = list[dict[str, Any]]()
     introduced = set[str]()
     for match in matches:
-        is_first = not shown
+        is_first = not records
         server = match.tool.server
         offer = offers.get(server, Offer())
         if is_first and first_complete:
@@ -166,5 +166,5 @@ def matches_shown(
                 instructions_for_model(offer.instructions), _MAX_INSTRUCTION_TOKENS
             )
         introduced.add(server)
-        shown.append(record)
-    return shown
+        records.append(record)
+    return records

@@ -41,8 +41,8 @@ def with_shown_links(server: str, content: Any) -> Any:
         return content.model_copy(update={"uri": shown_uri(server, content.uri)})
     if content.type == "resource":
         resource = content.resource
-        shown = resource.model_copy(update={"uri": shown_uri(server, resource.uri)})
-        return content.model_copy(update={"resource": shown})
+        link = resource.model_copy(update={"uri": shown_uri(server, resource.uri)})
+        return content.model_copy(update={"resource": link})
     return content
 
 

@@ -202,12 +202,12 @@ def _new_sentences(accepted: Sequence[str], now: Tool) -> Iterator[str]:
 
     An order can have two words. Of 176 text-only changes between releases of 16 public servers, two wait by this.
     """
-    known = set(accepted)
+    accepted_words = set(accepted)
     accepted_runs = set(_runs_of_three(accepted))
     for text in texts_of(now, names=False):
         for sentence in _SENTENCE_END.split(text):
             words = list(split_words(sentence.lower()))
-            new = [word for word in words if word not in known]
+            new = [word for word in words if word not in accepted_words]
             if len(words) > 1 and len(new) >= NEW_SHARE * len(words):
                 runs = zip(words, words[1:], words[2:], strict=False)
                 if accepted_runs.isdisjoint(runs):

@@ -65,8 +65,8 @@ def items_for_model(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if not all(map(has_plain_name, names)):
             logger.warning("not shown to models, because its name acts: %s", inline(str(item)))
             continue
-        shown = definition_for_model(dict(item))
+        safe = definition_for_model(dict(item))
         if isinstance(item.get("arguments"), list):
-            shown["arguments"] = items_for_model(item["arguments"])
-        kept.append(shown)
+            safe["arguments"] = items_for_model(item["arguments"])
+        kept.append(safe)
     return kept

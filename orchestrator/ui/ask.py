@@ -32,12 +32,12 @@ async def ask(request: Request) -> Response:
 
 async def kept(request: Request, form: FormData) -> Response:
     """Show a Decision from a file."""
-    given = form.get("decision")
-    if not isinstance(given, UploadFile):
+    upload = form.get("decision")
+    if not isinstance(upload, UploadFile):
         raise HTTPException(
             400, "no file was chosen. Choose a file that `toolroute route -o json` has printed"
         )
-    shown = Shown.read(await given.read())
+    shown = Shown.read(await upload.read())
     return page(
         request, "ask.html", asked="", kept=True, **view(shown, Scope.of(request).options.gate)
     )

@@ -35,8 +35,8 @@ class Scope:
     @classmethod
     def of(cls, request: Request) -> "Scope":
         """Return the Scope of the application that serves a request."""
-        found: Scope = request.app.state.scope
-        return found
+        scope: Scope = request.app.state.scope
+        return scope
 
     async def together(self) -> Callable[[Tool], Iterable[Edge]]:
         """Return a function that returns the relations of a tool from past tasks."""

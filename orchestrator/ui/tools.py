@@ -81,17 +81,21 @@ async def accept_change(request: Request, form: FormData) -> Response:
         raise InvalidInput(
             "the definition was not accepted: there is no store. Start `toolroute ui` with --store"
         )
-    known = await asyncio.to_thread(store.tool, scope.tenant, key)
-    if known is None or known.hash != str(form.get("definition", "")):
+    stored = await asyncio.to_thread(store.tool, scope.tenant, key)
+    if stored is None or stored.hash != str(form.get("definition", "")):
         raise InvalidInput(
             f"the definition was not accepted: {key} has changed since this page was "
             "loaded. Load the page again and read it"
         )
-    await asyncio.to_thread(accept, store, scope.tenant, {key: known})
+    await asyncio.to_thread(accept, store, scope.tenant, {key: stored})
     if log := Audit.named(scope.options.audit):
         log.write(
             Entry(
-                event="acceptance", tenant=scope.tenant, actor="page", server=known.server, tool=key
+                event="acceptance",
+                tenant=scope.tenant,
+                actor="page",
+                server=stored.server,
+                tool=key,
             )
         )
     return await tool(request)
@@ -116,20 +120,20 @@ async def tool(request: Request) -> Response:
             404,
             f"unknown tool: {key!r}. The catalogue of {scope.tenant} does not contain it. Search on the page Tools",
         )
-    shown = index.catalogue[key]
+    definition = index.catalogue[key]
     related, edges = index.graph.excerpt(key, more=await scope.together())
     usage = figures(await asyncio.to_thread(scope.outcomes))["tools"].get(key)
     return page(
         request,
         "tool.html",
-        tool=shown,
-        waiting=await _waiting(scope, key) if is_quarantined(shown) else None,
+        tool=definition,
+        waiting=await _waiting(scope, key) if is_quarantined(definition) else None,
         flags=index.flags.get(key, ()),
-        schema=usable(parameters(shown)),
-        reads_only=reads_only(shown),
+        schema=usable(parameters(definition)),
+        reads_only=reads_only(definition),
         graph=drawing.graph(edges, {neighbour.tool: neighbour.hops for neighbour in related}),
         usage=usage,
-        findability=await _findability(scope, shown),
+        findability=await _findability(scope, definition),
         within=WITHIN,
     )
 

@@ -98,8 +98,8 @@ def add(
     record = {"name": name, "server": server.name, "config": str(config), "entry": made.entry}
     present(output, record, lambda: _print_entry(server, name, made, config))
     _require_new_name(config, name)
-    shown = digest_of(name, made.entry, str(config), digits=COMPARED_DIGITS)
-    confirm(f"Write the entry {name!r} into {config}?", shown, digest)
+    entry_digest = digest_of(name, made.entry, str(config), digits=COMPARED_DIGITS)
+    confirm(f"Write the entry {name!r} into {config}?", entry_digest, digest)
     _write(config, name, made.entry)
     audited("configuration", workspace.owner, server=name, result="added")
     note(
@@ -136,8 +136,8 @@ def _in_words(variable: "Variable") -> str:
 def _require_new_name(config: Path, name: str) -> None:
     """Raise InvalidInput if the file has an entry of this name."""
     if config.is_file():
-        known = McpConfig.read(config)
-        if name in known.servers or name in known.off:
+        configured = McpConfig.read(config)
+        if name in configured.servers or name in configured.off:
             raise InvalidInput(f"{config} has a server {name!r}: give another name with --as")
 
 

@@ -219,10 +219,10 @@ def print_table(
         footer: Lines below the table.
         settings: Settings of rich's Table.
     """
-    shown = table(*columns, numbers=numbers, **settings)
-    add_rows(shown, rows)
+    rows_table = table(*columns, numbers=numbers, **settings)
+    add_rows(rows_table, rows)
     screen = console()
-    screen.print(shown)
+    screen.print(rows_table)
     if footer:
         screen.print(dim(*footer))
 

@@ -138,8 +138,8 @@ class Workspace:
         """Open a store for reading. Raises InvalidInput if `--store` names a store that does not exist."""
         from orchestrator.store.sources import Source
 
-        for given in self.store:
-            store = self._open(Source.of(given).store)
+        for location in self.store:
+            store = self._open(Source.of(location).store)
             if not store.exists:
                 made_by = "`toolroute tools import` and `toolroute tools sync` create a store"
                 raise InvalidInput(f"store {str(store)!r} does not exist: {made_by}")
@@ -161,7 +161,7 @@ class Workspace:
         store = self.known_store()
         if len(self.stores) == 1:
             return store.load(self.tenant).catalogue
-        sources = [Source.of(given) for given in self.stores]
+        sources = [Source.of(location) for location in self.stores]
         opened = [replace(source, store=self._open(source.store)) for source in sources]
         loaded = Sources(opened, _PATIENCE_S).load(self.tenant)
         if loaded.damaged:

@@ -29,7 +29,7 @@ def create(replication: int, workspace: Workspace, output: str) -> None:
     """
     opened = workspace.open_store()
     created = opened.create_collections(replication)
-    shown = {"store": str(opened), "replication": replication, "created": created}
+    record = {"store": str(opened), "replication": replication, "created": created}
     names = f": {', '.join(created)}" if created else ""
     text = f"{opened}: {counted(len(created), 'collection')} created{names}"
-    present(output, shown, lambda: click.echo(inline(text)))
+    present(output, record, lambda: click.echo(inline(text)))

@@ -61,7 +61,9 @@ def _print_tool(tool: Tool) -> None:
 
 def _parameter(name: str, schema: Any, *, required: bool) -> str:
     """Return a parameter's name, type and description."""
-    known = schema if isinstance(schema, dict) else {}
-    kind = known.get("type", "any")
+    readable = schema if isinstance(schema, dict) else {}
+    kind = readable.get("type", "any")
     in_words = kind if isinstance(kind, str) else json.dumps(kind)
-    return f"{name} ({in_words}{', required' if required else ''}) {known.get('description', '')}"
+    return (
+        f"{name} ({in_words}{', required' if required else ''}) {readable.get('description', '')}"
+    )

@@ -173,13 +173,13 @@ class Expansion:
     def __init__(self, environ: Mapping[str, str]) -> None:
         folder = Path.cwd()
         # VS Code and Cursor fill in these variables. The folder that a person opened there is the working folder here.
-        given = {
+        variables = {
             "userHome": Path.home(),
             "workspaceFolder": folder,
             "workspaceFolderBasename": folder.name,
         }
-        given["toolroutePython"] = sys.executable
-        self._environ = {**{name: str(value) for name, value in given.items()}, **environ}
+        variables["toolroutePython"] = sys.executable
+        self._environ = {**{name: str(value) for name, value in variables.items()}, **environ}
         self.used: dict[str, str] = {}
         self.missing: list[str] = []
         self.unknown: list[str] = []
@@ -222,18 +222,18 @@ class Expansion:
     def check(self, where: str) -> None:
         """Raise InvalidConfig for variables that are missing or not understood."""
         if self.unknown:
-            shown = ", ".join(self.unknown)
+            names = ", ".join(self.unknown)
             raise InvalidConfig(
-                f"{where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}"
+                f"{where}: {names} is not understood; write ${{NAME}} or ${{NAME:-default}}"
             )
         if self.unread:
             raise InvalidConfig(
                 f"{where}: a file cannot be read: {'; '.join(self.unread)}; correct ${{file:PATH}}"
             )
         if self.missing:
-            shown = ", ".join(self.missing)
+            names = ", ".join(self.missing)
             raise InvalidConfig(
-                f"{where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}"
+                f"{where}: not set in the environment: {names}; set it, or write ${{NAME:-default}}"
             )
 
 

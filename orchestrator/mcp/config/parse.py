@@ -94,11 +94,11 @@ class ServerLimits(BaseModel):
 
     @property
     def labels(self) -> dict[str, str]:
-        given = {
+        limits = {
             TIMEOUT: self.call_timeout_s or None,
             **self.model_dump(include={RETRIES, TASK_QUEUE, "idempotent"}),
         }
-        return {name: str(value) for name, value in given.items() if value is not None}
+        return {name: str(value) for name, value in limits.items() if value is not None}
 
 
 class ServerSpec(BaseModel):
@@ -391,14 +391,14 @@ class McpConfig:
             source: The file's name, for errors.
             profile: Include only the servers of this profile.
         """
-        given = value if isinstance(value, dict) else {}
-        entries = given.get("mcpServers", given.get("servers"))
+        document = value if isinstance(value, dict) else {}
+        entries = document.get("mcpServers", document.get("servers"))
         if not isinstance(entries, dict):
             raise InvalidConfig(
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
-        profiles = read_profiles(given.get(PROFILES, {}), source, entries)
+        profiles = read_profiles(document.get(PROFILES, {}), source, entries)
         if profile:
             if profile not in profiles:
                 raise InvalidConfig(
@@ -464,11 +464,11 @@ def _is_off(entry: Any) -> bool:
     )
 
 
-def _spec(given: str, entry: Any, source: str) -> ServerSpec:
+def _spec(name_in_file: str, entry: Any, source: str) -> ServerSpec:
     spec, problem = ServerSpec.model_construct(), ""
     # No store takes half of a surrogate pair.
-    name = given.encode("utf-8", "backslashreplace").decode()
-    if name != given:
+    name = name_in_file.encode("utf-8", "backslashreplace").decode()
+    if name != name_in_file:
         problem = "the name is not valid UTF-8: rename it"
     elif not name.strip() or ":" in name:
         problem = "the name is blank or contains a colon (a tool's key is server:name): rename it"

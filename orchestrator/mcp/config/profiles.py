@@ -163,10 +163,10 @@ class Profile:
         renamed = [key for key, override in self.spec.overrides.items() if override.name]
         return {self.shown_key(key): key for key in renamed}
 
-    def key(self, shown: str) -> str:
+    def key(self, name: str) -> str:
         """Return the configuration's key for a tool name from a client, or "" if the profile has no such tool."""
-        key = self.names.get(shown, shown)
-        return key if self.shown_key(key) == shown and self.has(key) else ""
+        key = self.names.get(name, name)
+        return key if self.shown_key(key) == name and self.has(key) else ""
 
     def shown(self, tool: Tool) -> Tool:
         """Return the tool as clients see it."""

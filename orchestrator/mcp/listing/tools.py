@@ -83,11 +83,11 @@ class Listing:
 
     async def _readable_tools(self, listed: list[Any]) -> list[Any]:
         readable = []
-        for number, given in enumerate(listed, 1):
-            tool = used_parts(given)
+        for number, listed_tool in enumerate(listed, 1):
+            tool = used_parts(listed_tool)
             if self._is_readable_tool(tool, number):
                 readable.append(tool)
-                self._keep_extras(given)
+                self._keep_extras(listed_tool)
             await _give_turn(number)
         return readable
 

@@ -97,6 +97,6 @@ class Callback:
 def _page(text: str) -> bytes:
     """Return the response with a text, or with the refusal if there is none."""
     status = "200 OK" if text else "400 Bad Request"
-    shown = html.escape(text or "toolroute is not waiting for this sign-in.")
-    page = f"{_TITLE}<h1>{shown}</h1><p>Close this window."
+    message = html.escape(text or "toolroute is not waiting for this sign-in.")
+    page = f"{_TITLE}<h1>{message}</h1><p>Close this window."
     return f"HTTP/1.1 {status}\r\n{_HEADERS}\r\n\r\n{page}".encode()

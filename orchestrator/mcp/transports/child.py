@@ -191,12 +191,12 @@ class Child:
         if self.answered:  # Older lines are about earlier requests.
             lines = lines[-_LATEST:]
         # Redacted first and then shortened: half of a secret is one too.
-        shown = [_shortened(secrets.redact(line)) for line in cause(lines)]
-        if self.install_failure and not any(map(is_error, shown)):
-            shown.append(secrets.redact(self.install_failure))
-        if tells_of_unnamed_address(shown) and self._addresses:
-            shown.append(f"its entry names {' and '.join(self._addresses)}")
-        text = " | ".join(shown)
+        shortened = [_shortened(secrets.redact(line)) for line in cause(lines)]
+        if self.install_failure and not any(map(is_error, shortened)):
+            shortened.append(secrets.redact(self.install_failure))
+        if tells_of_unnamed_address(shortened) and self._addresses:
+            shortened.append(f"its entry names {' and '.join(self._addresses)}")
+        text = " | ".join(shortened)
         code = self.returncode
         ended = (
             ""

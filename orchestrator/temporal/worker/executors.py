@@ -305,9 +305,9 @@ class HttpExecutor(Executor):
     def _read(self, key: str, reply: Any) -> ToolResult:
         """Return the reply as a result. A 503 without Retry-After may come from a proxy that lost the answer."""
         status, text = reply.status_code, self.secrets.redact(reply.text)
-        known = 429 if status == 503 and "retry-after" in reply.headers else status
-        if known in _STATUSES:
-            kind, why = _STATUSES[known]
+        meaning = 429 if status == 503 and "retry-after" in reply.headers else status
+        if meaning in _STATUSES:
+            kind, why = _STATUSES[meaning]
             raise kind(f"{key}: {why} (HTTP {status})")
         if not 200 <= status < 300:
             raise ToolFailed(f"{key}: HTTP {status}: {text[:500]}")

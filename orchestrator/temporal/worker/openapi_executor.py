@@ -58,9 +58,9 @@ class OpenApiExecutor(HttpExecutor):
         text = Expansion(environment())
         for scheme, secret in (credentials or {}).items():
             if scheme not in self._api.security_schemes:
-                known = ", ".join(self._api.security_schemes) or "none"
+                schemes = ", ".join(self._api.security_schemes) or "none"
                 raise InvalidConfig(
-                    f"credentials[{scheme!r}]: the document has no such scheme; its schemes: {known}"
+                    f"credentials[{scheme!r}]: the document has no such scheme; its schemes: {schemes}"
                 )
             self._credentials[scheme] = text.of(f"credentials.{scheme}", secret)
         text.check("OpenApiExecutor")

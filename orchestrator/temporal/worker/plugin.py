@@ -246,26 +246,27 @@ class OrchestratorPlugin(SimplePlugin):
     def _with_activities(
         self, existing: Sequence[Callable[..., Any]] | None
     ) -> Sequence[Callable[..., Any]]:
-        given = list(existing or ())
+        registered = list(existing or ())
         owners = [
-            getattr(getattr(function, "__self__", None), "resources", None) for function in given
+            getattr(getattr(function, "__self__", None), "resources", None)
+            for function in registered
         ]
         if self.resources in owners:
-            return given
+            return registered
         if any(isinstance(owner, Resources) for owner in owners):
             raise InvalidConfig(
                 "this worker has two OrchestratorPlugins, its own and its client's: give one plugin to the client, "
                 "or the same object to both; for other settings use another client or register=False"
             )
-        return [*given, *Activities(self.resources).all()]
+        return [*registered, *Activities(self.resources).all()]
 
     def _with_nexus(self, existing: Sequence[Any] | None) -> Sequence[Any]:
         from orchestrator.temporal.worker.nexus_handler import ToolrouteHandler
 
-        given = list(existing or ())
-        if any(isinstance(handler, ToolrouteHandler) for handler in given):
-            return given
-        return [*given, ToolrouteHandler(self.resources, self._nexus_tenants)]
+        registered = list(existing or ())
+        if any(isinstance(handler, ToolrouteHandler) for handler in registered):
+            return registered
+        return [*registered, ToolrouteHandler(self.resources, self._nexus_tenants)]
 
 
 class _Settings:
@@ -292,13 +293,13 @@ class _Settings:
         """Raise InvalidConfig for a given option that the plugin would not read."""
         if self._options is None:
             return
-        given = set_in_code(self._options)
-        if "store" in given and (self._stores or not has_store):
+        set_options = set_in_code(self._options)
+        if "store" in set_options and (self._stores or not has_store):
             remedy = "give store=... to the plugin, without stores"
             raise InvalidConfig(
                 f"Options(store=...) has no effect beside these arguments: {remedy}"
             )
-        if embedder and "embedder" in given:
+        if embedder and "embedder" in set_options:
             raise InvalidConfig(
                 "Options(embedder=...) has no effect beside embedder: leave one of them out"
             )
@@ -409,8 +410,11 @@ def _require_no_context(key: str, function: Callable[..., Any]) -> None:
 
 
 def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:
-    given = list(existing or ())
-    return [*given, *(workflow_type for workflow_type in _WORKFLOWS if workflow_type not in given)]
+    registered = list(existing or ())
+    return [
+        *registered,
+        *(workflow_type for workflow_type in _WORKFLOWS if workflow_type not in registered),
+    ]
 
 
 def _let_through(runner: WorkflowRunner | None) -> WorkflowRunner:

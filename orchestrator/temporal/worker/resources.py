@@ -241,8 +241,8 @@ class Resources:
         self._listed.add(tenant)
         try:
             config = McpConfig.of(await self._config_of(tenant) or _NONE_NOW)
-            known = await (await self.router()).servers(tenant)
-            unlisted = tuple(name for name in config.servers if name not in known)
+            stored = await (await self.router()).servers(tenant)
+            unlisted = tuple(name for name in config.servers if name not in stored)
             if unlisted:
                 report = await self.sync(SyncRequest(tenant=tenant, servers=unlisted))
                 for server in report.servers:
@@ -284,19 +284,19 @@ class Resources:
             ToolChanged: The tool's definition has changed, or its change waits to be accepted.
         """
         router, key = await self.router(), call.tool.key
-        known = (await router.engine.catalogue(call.tenant))[key]
-        if not router.engine.serves(known):
+        tool = (await router.engine.catalogue(call.tenant))[key]
+        if not router.engine.serves(tool):
             raise UnknownTool(
                 f"tool {key!r} belongs to a server that this worker does not offer (only_servers)"
             )
-        if known.hash != call.tool.hash or is_quarantined(known):
+        if tool.hash != call.tool.hash or is_quarantined(tool):
             raise ToolChanged(
                 f"tool {key!r} has changed since it was routed, or its change is not accepted yet: route the task again"
             )
         labels, _ = (
             ({}, ()) if self._mcp_servers is None else await self._limits_at_hand(call.tenant)
         )
-        return replace(call, tool=_limited(known, labels))
+        return replace(call, tool=_limited(tool, labels))
 
     def _begin_to_warm(self, decision: "Decision") -> None:
         if servers := servers_to_prewarm(decision.matches, self._warm):
@@ -381,7 +381,7 @@ class Resources:
             return self._mcp_servers
         try:
             async with asyncio.timeout(_ANSWERS_IN_S):
-                given: Any = await self._threads.run(self._mcp_servers, tenant)
+                config: Any = await self._threads.run(self._mcp_servers, tenant)
         except ToolrouteError:
             raise
         except Exception as error:
@@ -396,22 +396,22 @@ class Resources:
                     f"{failed}; return None for a tenant without servers"
                 ) from error
             raise ServerUnavailable(failed) from error  # A vault or a database may answer again.
-        if not isinstance(given, McpConfig | Mapping | str | Path | None):
-            kind = type(given).__name__
+        if not isinstance(config, McpConfig | Mapping | str | Path | None):
+            kind = type(config).__name__
             raise InvalidConfig(
                 f"mcp_servers returned a {kind} for {tenant!r}: return an mcpServers mapping or its path"
             )
-        return given
+        return config
 
     async def _connections_for(self, call: ToolCall) -> "Connections | None":
         """Return the tenant's connections. If they do not have the call's server, the configuration is read again
         first.
         """
         tenant = call.tenant
-        known = tenant in self._tenants and (
+        is_known = tenant in self._tenants and (
             not call.tool.kind.is_served or self._entry(tenant, call.tool.server)
         )
-        if not known:
+        if not is_known:
             self._take_over(tenant, await self._config_of(tenant))
         self._tenants.move_to_end(tenant)
         return self._tenants[tenant]

@@ -80,17 +80,17 @@ class Handlers:
 
     def approve(self, word: RawValue = NOTHING) -> None:
         """Approve or reject a step with the arguments of a digest."""
-        given = read_input(word, Approval)
-        self._waiting(given).take(given)
+        approval = read_input(word, Approval)
+        self._waiting(approval).take(approval)
 
     def check(self, word: RawValue = NOTHING) -> None:
         """Refuse an answer that names no waiting step, or that approves without a digest."""
-        given = read_input(word, Approval)
-        if given.allowed and not given.digest:
+        approval = read_input(word, Approval)
+        if approval.allowed and not approval.digest:
             raise InvalidInput(
                 "digest='': give the digest that the run's progress shows next to the step's arguments"
             )
-        self._waiting(given)
+        self._waiting(approval)
 
     def _waiting(self, word: Approval) -> Run:
         """Return the run with the step that waits for this answer.
@@ -151,8 +151,8 @@ def _changed(now: Progress, before: Progress | None) -> Progress | None:
 
     A stream stays small this way: about 400 bytes for each state of each step.
     """
-    known = before.steps if before else ()
-    steps = tuple(replace(step, arguments={}) for step in now.steps if step not in known)
+    earlier = before.steps if before else ()
+    steps = tuple(replace(step, arguments={}) for step in now.steps if step not in earlier)
     return (
         replace(now, steps=steps) if steps or before is None or now.phase != before.phase else None
     )

@@ -86,13 +86,13 @@ def _check_names(given: Any, kind: Any) -> None:
     version. An object that lacks known fields was written by hand. There, a client's request may have no unknown field,
     and other inputs none that is similar to a missing one.
     """
-    known = get_type_hints(kind)
-    lacking = known.keys() - given.keys()
+    fields = get_type_hints(kind)
+    lacking = fields.keys() - given.keys()
     for name, value in given.items():
-        if name in known:
+        if name in fields:
             if (
                 isinstance(value, dict)
-                and isinstance(inner := known[name], type)
+                and isinstance(inner := fields[name], type)
                 and is_dataclass(inner)
             ):
                 _check_names(value, inner)
