@@ -24,10 +24,10 @@ from orchestrator.mcp.config.watch import WatchedConfig
 from orchestrator.records.call import Approve
 from orchestrator.runtime import index_cache
 from orchestrator.server import initial_sync
+from orchestrator.server.bearer_tokens import BearerTokens
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.http import make_app
 from orchestrator.server.protocol import make_server
-from orchestrator.server.tokens import BearerTokens
 from orchestrator.trust.audit import Audit
 from tests.servers.start import text_of
 

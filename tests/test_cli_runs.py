@@ -39,7 +39,7 @@ from orchestrator.temporal.client.run_client import (
     page_of,
     run_attributes,
 )
-from orchestrator.temporal.worker.metrics import metrics_runtime
+from orchestrator.temporal.worker.sdk_metrics import metrics_runtime
 from tests.command_line import audited
 from tests.decisions import READ, decision
 from tests.my_workflow import Assistant, OwnHandlers, Plain

@@ -20,9 +20,9 @@ from mcp.types import Implementation
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.server import stdio
+from orchestrator.server.bearer_tokens import BearerTokens
 from orchestrator.server.handlers import SERVERS
 from orchestrator.server.http import serve_http
-from orchestrator.server.tokens import BearerTokens
 from orchestrator.store.store import Store
 from tests.servers.real import python_entry
 from tests.servers.start import HERE, alive, config, entry, text_of, until

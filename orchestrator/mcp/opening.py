@@ -197,7 +197,7 @@ class Opening:
         if not launch.signs_in:
             return None
         if launch.oauth.is_for_worker:
-            from orchestrator.mcp.signin.worker import WorkerAuth
+            from orchestrator.mcp.signin.unattended import WorkerAuth
 
             return WorkerAuth(self._spec, launch)
         from orchestrator.mcp.signin.signed_in import SignedIn

@@ -11,9 +11,9 @@ from typing import Any
 from orchestrator import telemetry
 from orchestrator.common.fields import settings
 from orchestrator.errors import InvalidInput
-from orchestrator.pipeline.guard import checked, failed, is_users
 from orchestrator.pipeline.select import select as select_matches
 from orchestrator.pipeline.state import State
+from orchestrator.pipeline.user_stages import checked, failed, is_users
 from orchestrator.records.decision import Decision
 
 PipelineStage = Callable[[State], State | Awaitable[State]]

@@ -22,10 +22,10 @@ from starlette.routing import Route
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.server import concurrency_limit
+from orchestrator.server.bearer_tokens import BearerTokens
 from orchestrator.server.http_sessions import BoundedSessions
 from orchestrator.server.json_answers import JsonAnswers
 from orchestrator.server.stdio import on_signals
-from orchestrator.server.tokens import BearerTokens
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")

@@ -31,7 +31,7 @@ from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest,
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Vectors
 from orchestrator.store.qdrant.backend import QdrantBackend
-from orchestrator.store.remembered import Remembered
+from orchestrator.store.read_cache import ReadCache
 from orchestrator.store.snapshot import Snapshot, read_snapshot
 from orchestrator.store.sqlite.backend import SqliteBackend
 from orchestrator.store.stored_tools import Stored, read_stored
@@ -100,8 +100,8 @@ class Store:
         self._entries = entries
         self._known: dict[str, tuple[str, str]] = {}
         """By tenant: the stamp of the store at the last read, and the version of the tools that it gave."""
-        self._snapshots: Remembered[Snapshot] = Remembered()
-        self._manifests: Remembered[tuple[Manifest, ...]] = Remembered()
+        self._snapshots: ReadCache[Snapshot] = ReadCache()
+        self._manifests: ReadCache[tuple[Manifest, ...]] = ReadCache()
 
     def __str__(self) -> str:
         """Return the location without credentials."""

@@ -25,8 +25,8 @@ from orchestrator.trust.audit import Audit
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
+    from orchestrator.server.bearer_tokens import BearerTokens
     from orchestrator.server.gateway import Gateway
-    from orchestrator.server.tokens import BearerTokens
 
 _HOST = "127.0.0.1"
 _PORT = 8765
@@ -158,7 +158,7 @@ def _tokens(
     file: Path | None, workspace: Workspace, config: McpConfig
 ) -> "tuple[BearerTokens, str]":
     """Return the tokens that clients may use, and the new token, or "" if a file names the tokens."""
-    from orchestrator.server.tokens import BearerTokens, new_token
+    from orchestrator.server.bearer_tokens import BearerTokens, new_token
 
     if file is None:
         token = new_token()

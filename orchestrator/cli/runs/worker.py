@@ -118,7 +118,7 @@ async def worker(
     deployment set-current-version`.
     """
     from orchestrator.temporal.client.devserver import settle
-    from orchestrator.temporal.worker.metrics import metrics_runtime
+    from orchestrator.temporal.worker.sdk_metrics import metrics_runtime
 
     _check_options(deployment, build_id, pinned=pinned, check=check)
     log(logging.WARNING, "%(asctime)s %(name)s: %(message)s")

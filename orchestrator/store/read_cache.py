@@ -10,7 +10,7 @@ _KEPT_IN_MEMORY = 256
 _Value = TypeVar("_Value")
 
 
-class Remembered(Generic[_Value]):
+class ReadCache(Generic[_Value]):
     """What was read of the tenants that were used last, each with the stamp of the store at that time."""
 
     def __init__(self) -> None:
