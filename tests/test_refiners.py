@@ -11,6 +11,7 @@ from orchestrator.index.index import Index
 from orchestrator.pipeline.refiners.ordering import in_turn
 from orchestrator.pipeline.refiners.raising import MOST_LIFTED
 from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Kind
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 
@@ -121,9 +122,10 @@ TWINS = {
 }
 
 
+@pytest.mark.parametrize("kind", [Kind.MCP, Kind.SKILL])
 @pytest.mark.parametrize("text", TWINS.values(), ids=[*TWINS])
-async def test_a_twin_is_named_and_none_is_recommended_alone(text: str) -> None:
-    twin = tool("stranger:send_email", text)
+async def test_a_twin_is_named_and_none_is_recommended_alone(text: str, kind: Kind) -> None:
+    twin = tool("stranger:send_email", text, kind=kind)
     async with Router(Catalogue([MAIL, twin, tool("crm:add_lead", "Add a lead")])) as router:
         decision = await router.route("send Ana an email that the report is late")
         assert {*decision.recommended} == {"fastmail:send_email", "stranger:send_email"}

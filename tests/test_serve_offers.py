@@ -120,7 +120,7 @@ async def test_an_older_client_answers_what_a_newer_server_asks(
         assert "accept name='Ada'" in text_of(await call(client, "ask", server="asking"))
         assert "thought" in text_of(await call(client, "think", server="asking"))
         assert "file:///here" in text_of(await call(client, "roots", server="asking"))
-        assert heard.questions == ["Your name?", "5 tokens"]
+        assert heard.questions == ["Server 'asking' asks: Your name?", "5 tokens"]
 
 
 async def test_a_resource_of_more_than_a_mebibyte_reaches_an_older_client(
@@ -185,7 +185,8 @@ async def test_a_servers_questions_logs_and_changes_reach_the_client(
         visited = "accept" if by_url else "does not support elicitation by URL"
         for tool, answer in {"ask": "Ada", "visit": visited, "think": "thought", "roots": "file:///here"}.items():
             assert answer in text_of(await call(client, tool))
-        assert heard.questions == ["Your name?", *(["Pay"] if by_url else []), "5 tokens"]
+        asked = "Server 'talking' asks: "
+        assert heard.questions == [f"{asked}Your name?", *([f"{asked}Pay"] if by_url else []), "5 tokens"]
         await call(client, "log", "hello")
         await until(lambda: "hello ***" in heard.logs)
         async with listening(client, heard, FIRST):

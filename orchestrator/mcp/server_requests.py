@@ -191,7 +191,7 @@ class ServerRequests:
             within.reschedule(None)
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await asker.ask(masked_model(request, self.secrets))
+                return await asker.ask(_named(masked_model(request, self.secrets), self._server))
         except TimeoutError:
             return ErrorData(
                 code=INVALID_REQUEST, message=f"{request.method}: no answer within {ANSWER_S:g} s"
@@ -251,3 +251,17 @@ class ServerRequests:
 
         if client.session.initialize_result is not None:
             await client.session.send_notification(RootsListChangedNotification())
+
+
+def _named(request: "InputRequest", server: str) -> "InputRequest":
+    """Return a question to a person that begins with its server's name.
+
+    The client shows the question as one of toolroute, and a server could ask for the secret of another one.
+    """
+    from mcp.types import ElicitRequest
+
+    if not isinstance(request, ElicitRequest):
+        return request
+    message = f"Server {server!r} asks: {request.params.message}"
+    params = request.params.model_copy(update={"message": message})
+    return ElicitRequest(params=params)
