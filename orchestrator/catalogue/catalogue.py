@@ -8,9 +8,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
-from orchestrator.catalogue.files import read_tools
-from orchestrator.catalogue.formats import tool_from
-from orchestrator.catalogue.functions import function_tool
 from orchestrator.common.digests import digest
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import reading
@@ -42,7 +39,7 @@ class Catalogue:
         self, tools: Iterable[Tool | Mapping[str, Any] | Callable[..., Any]] | str | Path = ()
     ) -> None:
         if isinstance(tools, str | Path):
-            tools = read_tools(tools)
+            tools = _read(tools)
         records = [_tool(number, tool) for number, tool in enumerate(tools, start=1)]
         by_key = _by_key(records)
         self.tools: tuple[Tool, ...] = tuple(by_key.values())
@@ -93,7 +90,7 @@ class Catalogue:
             path: The file or the folder.
             server: The server of tools that name none. None: the name of their file, without its suffix.
         """
-        return cls(read_tools(path, server))
+        return cls(_read(path, server))
 
     @classmethod
     @named
@@ -109,6 +106,7 @@ class Catalogue:
         Raises:
             InvalidCatalogue: The document is no OpenAPI description.
         """
+        from orchestrator.catalogue.formats import tool_from
         from orchestrator.catalogue.openapi import OpenApi
 
         api = OpenApi(document)
@@ -203,7 +201,24 @@ def _tool(number: int, record: Any) -> Tool:
             raise InvalidCatalogue(
                 "a list is not a tool: give its items, Catalogue.of(*functions) or Catalogue(tools)"
             )
-        return function_tool(record) if callable(record) else tool_from(record)
+        return _tool_of(record)
+
+
+def _tool_of(record: Any) -> Tool:
+    """Return the tool of a function or a mapping. The readers are imported here, because a store needs none of them."""
+    if callable(record):
+        from orchestrator.catalogue.functions import function_tool
+
+        return function_tool(record)
+    from orchestrator.catalogue.formats import tool_from
+
+    return tool_from(record)
+
+
+def _read(path: str | Path, server: str | None = "") -> Iterable[Tool]:
+    from orchestrator.catalogue.files import read_tools
+
+    return read_tools(path, server)
 
 
 def places_of_servers(tools: Sequence[Tool]) -> dict[str, slice]:

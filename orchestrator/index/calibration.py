@@ -16,9 +16,8 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter
 
-from orchestrator.common.fields import named
+from orchestrator.common.fields import Give, named
 from orchestrator.common.json_input import reading
 from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig
@@ -110,8 +109,8 @@ REMEDY = "make it with `toolroute eval FOLDER --fit --write FILE`"
 class Correction:
     """Log-odds times a slope, plus an offset."""
 
-    slope: Annotated[float, Field(ge=LEAST_SLOPE, le=10, allow_inf_nan=False)] = 1.0
-    offset: Annotated[float, Field(ge=-20, le=20, allow_inf_nan=False)] = 0.0
+    slope: Annotated[float, Give(f"a number from {LEAST_SLOPE} to 10", ge=LEAST_SLOPE, le=10)] = 1.0
+    offset: Annotated[float, Give("a number from -20 to 20", ge=-20, le=20)] = 0.0
 
     def __call__(self, chance: float) -> float:
         return float(1 / (1 + np.exp(-(self.slope * log_odds(chance) + self.offset))))
@@ -419,6 +418,8 @@ class Fit:
     @named
     def read(cls, path: str | Path) -> "Fit":
         """Read a fit from a file. Raises InvalidConfig if it is broken, or if the shipped maps have changed."""
+        from pydantic import TypeAdapter
+
         with reading(f"calibration {str(path)!r}", REMEDY, InvalidConfig):
             fit = TypeAdapter(Fit).validate_json(read_text(path, pipes=True))
         if fit.shipped != shipped_maps():

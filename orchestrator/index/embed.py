@@ -39,8 +39,9 @@ Vectors = NDArray[np.float32]
 _PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 _CONTRAST = "contrast.npy"
 """The file of the contrast matrix in a model's folder. It is optional, and `python -m research.contrast` makes it."""
-_CONTINUES = "##"
-"""The start of a token that continues a word, in a WordPiece vocabulary."""
+_CONTINUING = re.compile(rb'"##(?:[^"\\]|\\.)+": *(\d+)')
+"""The entry of a token that continues a word, in the JSON of a WordPiece vocabulary. To decode the whole JSON takes a
+new process 20 ms."""
 _WORD = re.compile(r"(?<![A-Za-z0-9_])[^\W\d_]+(?![A-Za-z0-9_])")
 """Letters that are not part of an identifier. Identifiers are split into pieces in any language."""
 _BATCH = 512
@@ -273,10 +274,8 @@ class StaticEmbedder:
     @cached_property
     def _strange(self) -> frozenset[int]:
         """The tokens that only continue a word, and the unknown token."""
-        vocabulary = json.loads(self._definition)["model"]["vocab"]
-        numbers = vocabulary.items() if isinstance(vocabulary, dict) else ()
-        continuing = {number for token, number in numbers if token.startswith(_CONTINUES)}
-        return frozenset(continuing | {self._unknown})
+        numbers = _CONTINUING.findall(self._definition)
+        return frozenset([*map(int, numbers), self._unknown])
 
     def _cut(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, True)

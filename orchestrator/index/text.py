@@ -18,8 +18,6 @@ from itertools import chain, islice
 from typing import Any
 
 import Stemmer
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
 
 from orchestrator.catalogue.schema import gathered
 from orchestrator.records.tool import Tool
@@ -305,6 +303,10 @@ MOST = 12
 
 def nearest(word: str, known: Iterable[str]) -> Sequence[str]:
     """Return the known words one insertion, deletion, change or swap of neighbours away, at most five."""
+    # Imported here, because most tasks have no unknown word, and 47 modules take a new process 8 ms.
+    from rapidfuzz import process
+    from rapidfuzz.distance import OSA
+
     matches = process.extract_iter(word, known, scorer=OSA.distance, score_cutoff=1)
     return [other for other, _, _ in islice(matches, 5)]
 

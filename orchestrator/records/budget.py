@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Ge, Interval
-
 from orchestrator.common.fields import Give, Tokens, check, settings
 
 
@@ -28,10 +26,8 @@ class Limits:
 
     max_total_tokens: Tokens = 100_000
     max_tokens_per_step: Tokens = 16_000
-    reserve_for_synthesis: Annotated[int, Ge(0), Give("0 or more tokens")] = 4_000
-    warning_threshold: Annotated[
-        float, Interval(gt=0, le=1), Give("a number above 0, at most 1")
-    ] = 0.8
+    reserve_for_synthesis: Annotated[int, Give("0 or more tokens", ge=0)] = 4_000
+    warning_threshold: Annotated[float, Give("a number above 0, at most 1", gt=0, le=1)] = 0.8
 
     def validate(self) -> None:
         """Check the values. Limits that are too small for any step are valid: the run refuses its steps then.

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from annotated_types import Ge
-
 from orchestrator.common.fields import Give, Tokens, check
 from orchestrator.common.tenant import check_tenant
 from orchestrator.records.tool import Tool
@@ -143,7 +141,7 @@ class PageRequest:
 
     tenant: str
     whole: str
-    offset: Annotated[int, Ge(0), Give("0 or more")] = 0
+    offset: Annotated[int, Give("0 or more", ge=0)] = 0
     max_tokens: Tokens = 8_000
 
     def validate(self) -> None:

@@ -17,6 +17,9 @@ from orchestrator.records.usage import Usage
 if TYPE_CHECKING:  # At run time, records import no package of a higher layer.
     from orchestrator.catalogue.export import Provider, ResolvedCall
 
+MIN_CONFIDENCE = 0.3
+"""The minimum confidence for a planned tool. A suggestion needs only `Options.floor`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedServer:

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from annotated_types import Predicate
-
 from orchestrator.common.fields import Give, Text, check
 from orchestrator.errors import InvalidInput
 
@@ -136,7 +134,7 @@ class Outcome:
     used: Annotated[tuple[Use, ...], Give("a tuple of Use records")]
     ok: Annotated[bool, Give("True or False")] = True
     actor: Annotated[str, Give("the person who asked, as a text")] = ""
-    at: Annotated[float, Predicate(is_past), Give(WHEN)] = 0.0
+    at: Annotated[float, Give(WHEN, accepts=is_past)] = 0.0
     source: OutcomeSource = "api"
     offered: tuple[Offer, ...] = ()
     words: Claim | None = None

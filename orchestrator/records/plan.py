@@ -7,12 +7,10 @@ from annotated_types import Gt
 
 from orchestrator.common.fields import Give, Probability, check, settings
 from orchestrator.records.completion import NO_MODEL, Choice
-from orchestrator.records.decision import Decision
+from orchestrator.records.decision import MIN_CONFIDENCE, Decision
 from orchestrator.records.request import Turn
 from orchestrator.records.usage import Usage
 
-MIN_CONFIDENCE = 0.3
-"""The minimum confidence for a planned tool. A suggestion needs only `Options.floor`."""
 MAX_STEPS = 20
 """The maximum number of steps of a plan. A longer task needs a second plan."""
 

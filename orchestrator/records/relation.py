@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Interval, MinLen
-
 from orchestrator.common.fields import Give, check
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidCatalogue
@@ -39,11 +37,11 @@ class Relation:
         True
     """
 
-    to: Annotated[str, MinLen(1), Give("the key of a tool, server:name")]
+    to: Annotated[str, Give("the key of a tool, server:name", min_length=1)]
     type: Annotated[
-        str, MinLen(1), Give(f"{NEEDS}, {', '.join(sorted(ASIDE))}, or a type of your own")
+        str, Give(f"{NEEDS}, {', '.join(sorted(ASIDE))}, or a type of your own", min_length=1)
     ] = NEEDS
-    weight: Annotated[float, Interval(gt=0, le=1), Give("a number above 0, at most 1")] = 1.0
+    weight: Annotated[float, Give("a number above 0, at most 1", gt=0, le=1)] = 1.0
 
     def __post_init__(self) -> None:
         check(self, InvalidCatalogue)

@@ -6,8 +6,6 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from annotated_types import Gt, Interval
-
 from orchestrator.common.fields import Give, Text, check, member, settings
 from orchestrator.common.names import matches_name
 from orchestrator.common.tenant import check_tenant
@@ -96,7 +94,7 @@ class Turn:
 
 Task = Annotated[str, Give("the task as a text")]
 Tenant = Annotated[str, Give("org:ID or user:ID")]
-Limit = Annotated[int, Interval(ge=1, le=MAX_LIMIT), Give(f"1 to {MAX_LIMIT}")]
+Limit = Annotated[int, Give(f"1 to {MAX_LIMIT}", ge=1, le=MAX_LIMIT)]
 Conversation = Annotated[tuple[Turn, ...], Give("a tuple of Turn records, oldest first")]
 
 
@@ -132,7 +130,7 @@ class RouteRequest:
         default_factory=dict
     )
     route_hint: AnyHint = RouteHint.AUTO
-    token_cap: Annotated[int | None, Gt(0), Give("a number of tokens above 0, or none")] = None
+    token_cap: Annotated[int | None, Give("a number of tokens above 0, or none", gt=0)] = None
     fusion: AnyFusion | None = None
     context: Annotated[
         dict[str, str],

@@ -4,15 +4,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
-from annotated_types import Ge
-
 from orchestrator.common.fields import Give, Probability, Seconds, check, member, settings
 from orchestrator.errors import InvalidInput
 from orchestrator.records.budget import BudgetReport, Limits
 from orchestrator.records.call import AnyApprove, Approve, ToolResult
 from orchestrator.records.completion import Filled
-from orchestrator.records.decision import Decision
-from orchestrator.records.plan import MIN_CONFIDENCE, Plan
+from orchestrator.records.decision import MIN_CONFIDENCE, Decision
+from orchestrator.records.plan import Plan
 from orchestrator.records.request import (
     AnyHint,
     Conversation,
@@ -160,10 +158,10 @@ class RunRequest:
     min_confidence: Probability = MIN_CONFIDENCE
     approve: AnyApprove = Approve.CHANGES
     approval_timeout_s: Seconds = 24 * 3600.0
-    parallel_steps: Annotated[int, Ge(1), Give("1 or more")] = 8
+    parallel_steps: Annotated[int, Give("1 or more", ge=1)] = 8
     call_timeout_s: Seconds = 120.0
     heartbeat_s: Seconds = 10.0
-    steps_per_run: Annotated[int | None, Ge(1), Give("1 or more, or leave it out")] = None
+    steps_per_run: Annotated[int | None, Give("1 or more, or leave it out", ge=1)] = None
     checkpoint: Checkpoint | None = None
     approved: dict[str, str] = field(default_factory=dict)
     actor: Annotated[str, Give("the person who asks, as a text")] = ""

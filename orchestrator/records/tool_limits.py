@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Interval
-
 from orchestrator.common.fields import Give, Seconds, value_of
 from orchestrator.records.tool import Tool
 
@@ -24,9 +22,7 @@ class ToolLimits:
 
     timeout_s: Seconds | None = None
     retries: (
-        Annotated[
-            int, Interval(ge=0, le=MOST_RETRIES), Give(f"a whole number from 0 to {MOST_RETRIES:,}")
-        ]
+        Annotated[int, Give(f"a whole number from 0 to {MOST_RETRIES:,}", ge=0, le=MOST_RETRIES)]
         | None
     ) = None
     task_queue: str | None = None

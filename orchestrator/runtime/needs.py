@@ -5,8 +5,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel
-
 from orchestrator.catalogue.tokens import cut
 from orchestrator.common.lines import one_line
 from orchestrator.index.intent import action_stems
@@ -27,12 +25,6 @@ what ("Convert an address to coordinates"). Name lookups that must come first, t
 place or value. Leave out whatever the task leaves out. At most {MOST}; none where no tool is needed."""
 
 
-class NeedsShape(BaseModel):
-    """A model's answer to PROMPT."""
-
-    needs: list[str]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Needs:
     """The needs of a task.
@@ -50,6 +42,8 @@ class Needs:
 
 async def read_needs(task: Task, model: RouteModel) -> Needs:
     """Return a task's needs. If the model gives none in time, return none, with a warning."""
+    from orchestrator.pipeline.model_shapes import NeedsShape
+
     understood = task.understood
     if understood.asks_nothing or not len(task.index.catalogue):
         return Needs()

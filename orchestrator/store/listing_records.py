@@ -11,8 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Any
 
 from orchestrator.records.tool import Tool
 from orchestrator.store.manifest import CATALOGUES, Entries, entry_of, server_of
@@ -26,8 +25,6 @@ ChangeAccepted = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
 """Gets the accepted definitions of a listing by name, and returns the new ones."""
 _KEPT_S = 30 * 86_400
 """Seconds for which the result of a try is kept."""
-_FAILURES = TypeAdapter(dict[str, Failure])
-_ACCEPTED = TypeAdapter(dict[str, str])
 
 
 def failures(points: Points, tenant: str) -> dict[str, Failure]:
@@ -123,17 +120,25 @@ def _content(points: Points, point: str) -> str:
     return str(records[point].payload.get("content", "")) if records else ""
 
 
-def _failures_in(content: str) -> dict[str, Failure]:
-    try:
-        return _FAILURES.validate_json(content or "{}")
-    except ValidationError:
+def _validated(kind: Any, content: str) -> Any:
+    """Return the content of a record, or None if it is damaged. Most records are empty and need no validator."""
+    if content in ("", "{}"):
         return {}
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(kind).validate_json(content)
+    except ValidationError:
+        return None
+
+
+def _failures_in(content: str) -> dict[str, Failure]:
+    return _validated(dict[str, Failure], content) or {}
 
 
 def _accepted_in(content: str, tenant: str) -> dict[str, Tool]:
-    try:
-        texts = _ACCEPTED.validate_json(content or "{}")
-    except ValidationError:
+    texts: dict[str, str] | None = _validated(dict[str, str], content)
+    if texts is None:
         logger.warning(
             "tenant %r: the store's accepted tool definitions are damaged; accept the tools again",
             tenant,

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
-from pydantic import BaseModel
-
 from orchestrator.common.digests import digest, same_server
 from orchestrator.common.keys import key_of
 from orchestrator.common.tenant import SHARED
@@ -280,15 +278,18 @@ def _without(files: tuple[str, ...], file: str) -> tuple[str, ...]:
     return tuple(name for name in files if name != file)
 
 
-class _Part(BaseModel, extra="forbid"):
-    listings: list[str] = []
-    files: dict[str, tuple[str, ...]] = {}
+@dataclass(slots=True, kw_only=True)
+class _Part:
+    """The content of a part. It needs no check, because its digest was checked: it is what was written."""
+
+    listings: list[str] = field(default_factory=list)
+    files: dict[str, tuple[str, ...]] = field(default_factory=dict)
     collection: str = ""
-    tools: dict[str, dict[str, str]] = {}
+    tools: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def add(self, other: "_Part") -> None:
         self.listings += other.listings
-        self.files |= other.files
+        self.files |= {listing: tuple(files) for listing, files in other.files.items()}
         self.collection += other.collection
         for listing, definitions in other.tools.items():
             self.tools.setdefault(listing, {}).update(definitions)
@@ -355,7 +356,7 @@ def _read(points: Points, tenant: str, record: Mapping[str, Any]) -> Manifest:
             text = records[part].payload["text"]
             if _part_id(tenant, text) != part:
                 raise ValueError("the content is not what was written")
-            content.add(_Part.model_validate_json(text))
+            content.add(_Part(**json.loads(text)))
     return Manifest(
         tenant=tenant,
         tools={listing: content.tools.get(listing, {}) for listing in content.listings},

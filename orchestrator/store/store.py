@@ -543,7 +543,12 @@ class Store:
         else:
             for part in (TOOLS, EXPERIENCE):
                 self.backend.drop(tenant, part)
-        if (file := self.index_file(tenant)) is not None:
+        self.forget_index(tenant)
+
+    def forget_index(self, tenant: str) -> None:
+        """Remove the saved index of the tenant's tools."""
+        file = self.index_file(tenant)
+        if file is not None:
             file.unlink(missing_ok=True)
 
     def create_collections(self, replicas: int) -> list[str]:

@@ -10,7 +10,7 @@ Several processes may write the same log. Each line is written under a lock, by 
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -146,26 +146,41 @@ class Audit:
             entry: The line.
             at: The time of the event. Default: the present.
         """
+        self.write_all([entry], at)
+
+    def write_all(self, entries: Iterable[Entry], at: datetime | None = None) -> None:
+        """Write the lines of one event together, so that the disk is waited for once."""
+        lines = [self._fields(entry, at or datetime.now(UTC)) for entry in entries]
+        if not lines:
+            return
+        try:
+            self.check()
+            with self._locked():
+                self._append(lines)
+        except (OSError, InvalidConfig) as error:
+            for line in lines:
+                logger.error(
+                    "a line of the audit log in %s was not written (%s of %s): %s: %s",
+                    self.folder,
+                    line["event"],
+                    line["tenant"],
+                    error,
+                    as_json(line),
+                )
+
+    @staticmethod
+    def _fields(entry: Entry, at: datetime) -> dict[str, Any]:
+        """Return the fields of a line, and emit them."""
         fields = {
             name: value[:_LONGEST_NAME] if isinstance(value, str) else value
             for name, value in asdict(entry).items()
         }
         telemetry.logged(f"toolroute.audit.{entry.event}", fields)
-        written_at = (at or datetime.now(UTC)).isoformat(timespec="milliseconds")
-        line = {"at": written_at, **fields, "ms": round(entry.ms, 1)}
-        try:
-            self.check()
-            with self._locked():
-                self._append(line)
-        except (OSError, InvalidConfig) as error:
-            about = f"{entry.event} of {entry.tenant}"
-            logger.error(
-                "a line of the audit log in %s was not written (%s): %s: %s",
-                self.folder,
-                about,
-                error,
-                as_json(line),
-            )
+        return {
+            "at": at.isoformat(timespec="milliseconds"),
+            **fields,
+            "ms": round(entry.ms, 1),
+        }
 
     def check(self) -> None:
         """Create the folder. Raises InvalidConfig if that fails."""
@@ -206,8 +221,15 @@ class Audit:
                 for number, line in enumerate(file, start=1):
                     yield f"{path.name}, line {number}", line
 
-    def _append(self, fields: Mapping[str, Any]) -> None:
+    def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         head = Head.read(self.folder)
+        for fields in lines:
+            head = self._with_line(fields, head)
+        if head:
+            head.write(self.folder)
+
+    def _with_line(self, fields: Mapping[str, Any], head: Head | None) -> Head:
+        """Append a line to the file. Return the head that names it."""
         with open(self.folder / _FILE, "a+b", opener=regular) as file:
             last = _last_line(file)
             last_fields = parsed(last)
@@ -225,7 +247,7 @@ class Audit:
         first = head.first if head else 1
         if is_full:
             first = self._begin_another_file(number, first)
-        Head(number, line_digest(line), first).write(self.folder)
+        return Head(number, line_digest(line), first)
 
     def _begin_another_file(self, last_number: int, first: int) -> int:
         """Put the full file aside, named by the number of its last line. Return the number of the first kept line."""

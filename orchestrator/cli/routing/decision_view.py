@@ -23,15 +23,15 @@ from orchestrator.cli.shared.output import (
 )
 from orchestrator.common.lines import inline, one_line
 from orchestrator.options import Options
-from orchestrator.records.completion import Choice
-from orchestrator.records.decision import Decision
+from orchestrator.records.decision import MIN_CONFIDENCE, Decision
 from orchestrator.records.outcome import Near
-from orchestrator.records.plan import MIN_CONFIDENCE
 from orchestrator.records.tool import FOUND_BY, Match, Stage
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from orchestrator.records.completion import Choice
 
 _COLOURS = {
     Stage.ALWAYS: "cyan",
@@ -169,7 +169,7 @@ def _rest(decision: Decision, past: Sequence[Near]) -> Text:
     return lines(*text)
 
 
-def show_choice(choice: Choice) -> None:
+def show_choice(choice: "Choice") -> None:
     """Show a language model's choice for a Decision, with its reason."""
     screen = console()
     line = dim(f"  model {choice.model}: ")

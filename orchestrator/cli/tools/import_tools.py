@@ -11,7 +11,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.shared.command_options import TEXT, TOOLS, taking
 from orchestrator.cli.shared.output import counted, note, present, warn_of_flagged
 from orchestrator.cli.shared.workspace import Workspace, store_tools
-from orchestrator.cli.trust.audit import audited
+from orchestrator.cli.trust.audit import audited_all
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.mcp.config.parse import McpConfig
@@ -39,8 +39,8 @@ def import_tools(file: Path, workspace: Workspace, server: str | None, output: s
     tenant = workspace.owner
     catalogue = _read(file, server)
     changes = store_tools(workspace.open_store(), tenant, catalogue)
-    for name in changes:
-        audited("configuration", tenant, server=name, result="imported")
+    imported = [{"server": name, "result": "imported"} for name in changes]
+    audited_all("configuration", tenant, imported)
     warn_of_flagged(catalogue.tools)
     if not changes:
         note(f"toolroute: {file} has no tools: nothing was stored, and nothing was removed")

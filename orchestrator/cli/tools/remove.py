@@ -20,6 +20,8 @@ def remove_tools(servers: tuple[str, ...], workspace: Workspace, output: str) ->
     `tools sync` stores the tools of configured servers again. If there is an mcpServers file, servers with the same
     name from other files are kept.
     """
+    from orchestrator.runtime.index_cache import save_index
+
     tenant = workspace.owner
     store = workspace.known_store()
     stored = store.servers(tenant, own=True)
@@ -32,6 +34,7 @@ def remove_tools(servers: tuple[str, ...], workspace: Workspace, output: str) ->
     for server in dict.fromkeys(servers):
         removed[server] = len(store.remove_server(tenant, server).gone)
         audited("configuration", tenant, server=server, result="removed")
+    save_index(store, tenant)
     counts = f"{counted(len(removed), 'server')}, {counted(sum(removed.values()), 'tool')} removed"
     present(
         output,

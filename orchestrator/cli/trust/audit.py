@@ -28,16 +28,15 @@ _COLUMNS = ("when", "event", "tenant", "actor", "tool", "approval", "result", "m
 
 def audited(event: str, tenant: str, **fields: Any) -> None:
     """Write this user's command into the audit log, if an audit log is configured."""
+    audited_all(event, tenant, [fields])
+
+
+def audited_all(event: str, tenant: str, about: Iterable[Mapping[str, Any]]) -> None:
+    """Write a line for each of the things that this user's command did."""
     log = Audit.named(Options.from_env().audit)
     if log:
-        log.write(
-            Entry(
-                event=event,
-                tenant=tenant,
-                actor=f"command of {os_user() or 'an unknown user'}",
-                **fields,
-            )
-        )
+        actor = f"command of {os_user() or 'an unknown user'}"
+        log.write_all(Entry(event=event, tenant=tenant, actor=actor, **fields) for fields in about)
 
 
 @click.group()

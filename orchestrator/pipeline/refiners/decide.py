@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import cut
 from orchestrator.common.lines import one_line
@@ -24,13 +22,6 @@ PROMPT = """You choose tools for a task. You see the task and numbered tools. Wr
 that the task needs, the most important first. One tool is often enough. Leave out tools that are only related. If \
 none of the tools can do what the task asks for, needed is empty. Write to confidence, from 0 to 1, how likely it is \
 that the first number, or the empty list, is right."""
-
-
-class ChoiceShape(BaseModel):
-    """A model's answer to PROMPT."""
-
-    needed: list[int]
-    confidence: float
 
 
 def decide(
@@ -83,6 +74,8 @@ async def _by_model(state: State, pool: Sequence[int], model: RouteModel) -> Sta
 
 async def _ask(state: State, pool: Sequence[int], model: RouteModel) -> Said[Any]:
     """Return the model's choice among the candidates."""
+    from orchestrator.pipeline.model_shapes import ChoiceShape
+
     tools = []
     for number, position in enumerate(pool, 1):
         tools.append({"number": number, **_for_model(state, position)})

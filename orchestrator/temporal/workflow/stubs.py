@@ -12,9 +12,9 @@ from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
-from orchestrator.records.decision import Decision
+from orchestrator.records.decision import MIN_CONFIDENCE, Decision
 from orchestrator.records.outcome import OutcomeSource, RecordRequest, uses_of
-from orchestrator.records.plan import MIN_CONFIDENCE, Plan, PlanRequest
+from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.run import RunRequest
 from orchestrator.temporal.workflow.call import (
