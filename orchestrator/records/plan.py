@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from annotated_types import Gt
-
 from orchestrator.common.fields import Give, Probability, check, settings
 from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import MIN_CONFIDENCE, Decision
@@ -79,7 +77,7 @@ class PlanRequest:
     min_confidence: Probability = MIN_CONFIDENCE
     conversation: tuple[Turn, ...] = ()
     without_model: str = ""
-    max_tokens: Annotated[int | None, Gt(0), Give("a number of tokens above 0, or none")] = None
+    max_tokens: Annotated[int | None, Give("a number of tokens above 0, or none", gt=0)] = None
 
     def validate(self) -> None:
         """Check the settings.
