@@ -71,8 +71,10 @@ class Options:
     """The address of the reranker, without the final `/rerank`."""
     rerank_model: Text = ""
     """The name of the reranker's model, if the endpoint serves several."""
+    reader: Text = ""
+    """The folder of a reader, which orders the first tools again where the confidence is doubtful. Empty: none."""
     route_timeout_s: Seconds = 10.0
-    """Seconds that a route waits for each answer of a language model or a reranker."""
+    """Seconds that a route waits for each answer of a language model, a reranker or the reader."""
     temporal_address: Text = ""
     """The address of the Temporal server. Default: `localhost:7233`."""
     temporal_namespace: Text = ""
@@ -121,7 +123,7 @@ class Options:
 
     def __post_init__(self) -> None:
         check(self, InvalidConfig)
-        for name in ("store", "embedder", "calibration"):
+        for name in ("store", "embedder", "calibration", "reader"):
             object.__setattr__(self, name, at_home(getattr(self, name)))
 
     @classmethod
@@ -142,7 +144,7 @@ CLIENT_METADATA_URL = "TOOLROUTE_CLIENT_METADATA_URL"
 _OWN = (
     "store collections embedder languages pipeline semantic_timeout_s store_timeout_s calibration experience "
     "experience_days temporal_ui external_storage changes audit model model_route model_plan model_timeout_s "
-    "understand decide rerank_url rerank_model route_timeout_s registry"
+    "understand decide rerank_url rerank_model reader route_timeout_s registry"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},

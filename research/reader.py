@@ -3,7 +3,7 @@
 It starts from all-MiniLM-L6-v2 and needs torch besides the packages of `requirements.in`. Its first layers read the
 request and the tool alone, so that it begins as the bi-encoder that it was. First it learns which of six tools is right
 (`written/reader/labelled.jsonl`), then the scores of a language model for twelve tools (`scored.jsonl`), then both. It
-takes about 450 seconds of one core. The result depends on the order of sums, so two runs differ a little.
+takes about 20 minutes of one core. The result depends on the order of sums, so two runs differ a little.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +177,8 @@ def batches(data: Path) -> Iterator[tuple[float, list[Comparison]]]:
     twice = [comparison for _ in range(2) for comparison in draw.sample(scored, len(scored))]
     yield from _steps([twice[at : at + 4] for at in range(0, len(twice), 4)])
     further = comparisons(data, "labelled", hard=False)[800:]
-    again = draw.sample(scored, len(scored))
-    both = [further[4 * n : 4 * n + 4] + again[2 * n : 2 * n + 2] for n in range(len(further) // 4)]
+    again = cycle(draw.sample(scored, len(scored)))
+    both = [further[at : at + 4] + list(islice(again, 2)) for at in range(0, len(further), 4)]
     yield from _steps(both)
 
 

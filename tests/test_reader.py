@@ -1,20 +1,23 @@
 """The reader: where routing is not sure, it orders the first tools again."""
 
+import json
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from orchestrator import Catalogue, Decision, Router, Tool, preset
+from orchestrator import Catalogue, Decision, Options, OrchestratorPlugin, Router, RouteRequest, Tool
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.reader import Reader
-from orchestrator.pipeline.refiners.read import reading
+from orchestrator.pipeline.refiners import read
 from tests.catalogues import tool
+from tests.command_line import Run
 from tests.pages import ROOT
+from tests.test_staged import Stages
 
 PLANNED = Catalogue(
     [
@@ -23,9 +26,8 @@ PLANNED = Catalogue(
         tool("gym:log_workout", "Record a workout that was done"),
     ]
 )
-SURE = "get the upcoming workouts"
 DOUBTFUL = "delete the upcoming workouts"
-DEFAULT = preset("default")
+FOLDER = str(ROOT / "models/reader")
 
 
 class Preferring(Reader):
@@ -49,9 +51,15 @@ class Slow(Preferring):
         return super().scores(request, tools)
 
 
-async def routed(task: str, reader: Reader | None = None, limit_s: float = 60) -> Decision:
-    refiners = DEFAULT.refiners if reader is None else (reading(reader, limit_s), *DEFAULT.refiners)
-    async with Router(PLANNED, pipeline=replace(DEFAULT, refiners=refiners)) as router:
+@pytest.fixture
+def preferring(monkeypatch: pytest.MonkeyPatch) -> Preferring:
+    reader = Preferring()
+    monkeypatch.setattr(read, "reader_at", lambda folder: reader)
+    return reader
+
+
+async def routed(task: str, **options: Any) -> Decision:
+    async with Router(PLANNED, options=Options(**options)) as router:
         return await router.route(task)
 
 
@@ -60,30 +68,78 @@ def keys(decision: Decision) -> list[str]:
 
 
 async def test_the_reader_puts_the_asked_action_first() -> None:
-    before, after = await routed(DOUBTFUL), await routed(DOUBTFUL, Reader(ROOT / "models/reader"))
+    before = await routed(DOUBTFUL)
+    after = await routed(DOUBTFUL, reader=FOLDER, route_timeout_s=60)
     assert keys(before)[0] == "gym:get_upcoming_workouts"
     assert keys(after)[0] == "gym:delete_planned_workout"
+    assert "moved to the first place by the reader" in after.matches[0].why
+    assert after.matches[0].evidence["reader"] > 0.9
 
 
-async def test_only_doubtful_tasks_are_read() -> None:
-    reader = Preferring()
-    sure, doubtful = await routed(SURE, reader), await routed(DOUBTFUL, reader)
-    assert sure.confidence > 0.8
-    assert reader.requests == [DOUBTFUL]
-    assert keys(doubtful)[0] == keys(await routed(DOUBTFUL))[-1]
+@pytest.mark.parametrize(
+    ("task", "is_read"),
+    [(DOUBTFUL, True), ("get the upcoming workouts", False), ("borra los entrenamientos planeados", False)],
+)
+async def test_only_doubtful_english_tasks_are_read(preferring: Preferring, task: str, is_read: bool) -> None:
+    decision = await routed(task, reader=FOLDER)
+    before = keys(await routed(task))
+    assert preferring.requests == [task] * is_read
+    assert (keys(decision)[0] == before[-1]) == is_read
 
 
-async def test_a_late_reader_leaves_the_order() -> None:
+async def test_without_a_reader_nothing_is_read(preferring: Preferring) -> None:
+    await routed(DOUBTFUL)
+    assert preferring.requests == []
+
+
+async def test_a_late_reader_leaves_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Slow()
-    decision = await routed(DOUBTFUL, reader, limit_s=0.05)
+    monkeypatch.setattr(read, "reader_at", lambda folder: reader)
+    decision = await routed(DOUBTFUL, reader=FOLDER, route_timeout_s=0.05)
     reader.may_answer.set()
     assert keys(decision) == keys(await routed(DOUBTFUL))
-    assert decision.warnings == ("the reader did not finish within 0.05 seconds, so the order is without it",)
+    assert decision.warnings == (f"{read.UNREAD}it took longer than 0.05 seconds (route_timeout_s)",)
 
 
-@pytest.mark.parametrize("content", [None, b"no tensors"])
-def test_a_folder_without_a_reader_is_named(tmp_path: Path, content: bytes | None) -> None:
-    if content is not None:
-        (tmp_path / "reader.safetensors").write_bytes(content)
-    with pytest.raises(InvalidConfig, match=f"{tmp_path} is no reader"):
-        Reader(tmp_path)
+async def test_a_damaged_reader_leaves_the_order(tmp_path: Path) -> None:
+    for name in ("reader.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_bytes(b"damaged")
+    decision = await routed(DOUBTFUL, reader=str(tmp_path))
+    assert keys(decision) == keys(await routed(DOUBTFUL))
+    assert f"{tmp_path} is no reader" in decision.warnings[0]
+
+
+def test_a_folder_without_a_reader_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"has no reader\.safetensors and no tokenizer\.json: set TOOLROUTE_READER"):
+        Router(PLANNED, options=Options(reader=str(tmp_path)))
+
+
+@pytest.mark.usefixtures("preferring")
+async def test_a_worker_reads_in_its_activity() -> None:
+    plugin = OrchestratorPlugin(catalogue=PLANNED, options=Options(reader=FOLDER))
+    request = RouteRequest(query=DOUBTFUL, tenant="org:1")
+    async with plugin.resources.held():
+        stages = Stages(plugin)
+        assert await stages.differ([request]) == []
+        durable = await stages.route(request)
+    assert keys(durable) == keys(await routed(DOUBTFUL, reader=FOLDER))
+    assert durable.matches[0].evidence["reader"] > 0.9
+
+
+def test_doctor_has_the_reader_read(toolroute: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLROUTE_READER", FOLDER)
+    assert f"ok reader: {FOLDER}, " in toolroute("doctor").stdout
+
+
+def test_eval_measures_without_and_with_the_reader(
+    toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preferring: Preferring
+) -> None:
+    monkeypatch.setenv("TOOLROUTE_READER", FOLDER)
+    tools = [{"server": tool.server, "name": tool.name, "description": tool.description} for tool in PLANNED.tools]
+    query = {"query": DOUBTFUL, "relevant": [PLANNED.tools[-1].key]}
+    for name, records in (("tools", tools), ("queries", [query])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    result = json.loads(toolroute("eval", str(tmp_path), "-o", "json").stdout)
+    assert preferring.requests == [DOUBTFUL]
+    found = [figures["metrics"]["recall@1"] for figures in (result, result["decided"])]
+    assert found == [0, 1]

@@ -55,6 +55,7 @@ WITH_STORE = "the given Store has its own settings"
         ({}, {"collections": "mine"}, WITHOUT_STORE),
         ({"pipeline": "koi"}, {"gate": 0.9}, "the pipeline 'koi' has no gate"),
         ({"pipeline": "toolpilot"}, {"explicit_floor": 0.9}, "the pipeline 'toolpilot' does not lift named servers"),
+        ({"pipeline": "koi"}, {"reader": "models/reader"}, "the pipeline 'koi' reads no tools"),
         ({}, {"experience_days": 3, "experience": "off"}, "experience is off"),
         ({}, {"rerank_url": "http://localhost"}, "only decide='rerank' asks a reranker"),
         ({}, {"rerank_model": "bge"}, "only decide='rerank' asks a reranker"),

@@ -5,8 +5,12 @@ scores that a language model gave to tools (docs/decisions/ranking.md). A row of
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from importlib import import_module
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +35,20 @@ def text_of(tool: Tool) -> str:
     """Return what the reader reads of a tool."""
     words = " ".join(tool.description.split())
     return f"{spaced(tool.server)} {spaced(tool.name)}: {words[:MOST_CHARS]}".lower()
+
+
+_PARTS = ("reader.safetensors", "tokenizer.json")
+
+
+def missing_parts(folder: str | Path) -> list[str]:
+    """Return the files that a folder lacks to be a reader."""
+    return [name for name in _PARTS if not (Path(folder) / name).is_file()]
+
+
+@cache
+def reader_at(folder: str) -> "Reader":
+    """Return the process's reader of a folder. Opened twice, it would take its memory twice."""
+    return Reader(folder)
 
 
 class Reader:
@@ -61,6 +79,10 @@ class Reader:
 
     def scores(self, request: str, tools: Sequence[Tool]) -> Floats:
         """Return a score for each tool. Only differences between tools of the same request have a meaning [tools]."""
+        with _one_thread():
+            return self._scores(request, tools)
+
+    def _scores(self, request: str, tools: Sequence[Tool]) -> Floats:
         asked = self._ids(request, MOST_ASKED)
         most = MOST_READ - len(asked)
         several = [self._ids(text_of(tool), most) for tool in tools]
@@ -127,6 +149,20 @@ class Reader:
         spread = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(1e-12))
         scaled = centred / spread * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
         return np.asarray(scaled, np.float32)
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Keep BLAS to one thread, if threadpoolctl is installed. More threads spin while they wait (twice the CPU)."""
+    pools = _thread_pools()
+    return nullcontext() if pools is None else pools.limit(limits=1, user_api="blas")
+
+
+@cache
+def _thread_pools() -> Any:
+    try:
+        return import_module("threadpoolctl").ThreadpoolController()
+    except ImportError:
+        return None
 
 
 def _restored(stored: Mapping[str, NDArray[np.generic]]) -> dict[str, Floats]:

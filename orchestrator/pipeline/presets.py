@@ -29,6 +29,7 @@ from orchestrator.pipeline.refiners.ordering import (
     spread_duplicates,
 )
 from orchestrator.pipeline.refiners.raising import floor_always, lift_named, related, together
+from orchestrator.pipeline.refiners.read import read
 from orchestrator.pipeline.select import maintenance
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.tool import Tool
@@ -205,6 +206,7 @@ _DEFAULT = Pipeline(
     fallback=(semantic, experience),
     fusion=fuse,
     refiners=(
+        read,
         learnt,
         calibrate,
         together,

@@ -11,6 +11,7 @@ from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.always import Capability
 from orchestrator.index.calibration import Calibration, Fit
 from orchestrator.index.embed import OpenAIEmbedder
+from orchestrator.index.reader import missing_parts
 from orchestrator.options import Options, stores_of
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest, Turn, turns_of
@@ -94,6 +95,17 @@ def check_models(options: Options) -> None:
         raise InvalidConfig(
             f"rerank_url={url!r} is not an address: start it with http:// or https://"
         )
+
+
+def check_reader(options: Options) -> None:
+    """Raise InvalidConfig if the options name a folder that is no reader. The reader is not opened."""
+    if options.reader:
+        missing = missing_parts(options.reader)
+        if missing:
+            raise InvalidConfig(
+                f"reader={options.reader!r} has no {' and no '.join(missing)}: set TOOLROUTE_READER, or give "
+                "Options(reader=...), the folder models/reader of toolroute's repository"
+            )
 
 
 def check_stores(stores: Sequence[object]) -> None:

@@ -39,6 +39,7 @@ from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.inputs import (
     check_capabilities,
     check_embedder,
+    check_reader,
     check_stores,
     fit_from,
     stores_to_read,
@@ -130,6 +131,7 @@ class Router:
         }
         given = {name: value for name, value in arguments.items() if value is not None}
         require_effect(options, given, sources, self.pipeline, entries)
+        check_reader(options)
         self._origin = ", ".join(source.shown for source in sources) or repr(catalogue)
         fit = fit_from(calibration or options.calibration)
         first_store = sources[0].store if sources else None

@@ -96,6 +96,8 @@ def _unused_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
         yield "gate", f"the pipeline {pipeline.name!r} has no gate"
     if "lift_named" not in pipeline.stages:
         yield "explicit_floor", f"the pipeline {pipeline.name!r} does not lift named servers"
+    if "read" not in pipeline.stages:
+        yield "reader", f"the pipeline {pipeline.name!r} reads no tools"
 
 
 def _unused_of_models(

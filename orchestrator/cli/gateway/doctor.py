@@ -124,6 +124,11 @@ class _Installation:
             Check("tool", lambda: _flagged(suspects(self._catalogue.tools)), ""),
             Check("temporal", self._temporal, "correct the settings, or start the server"),
             Check("model", self._model, "correct TOOLROUTE_MODEL"),
+            Check(
+                "reader",
+                self._reader,
+                "set TOOLROUTE_READER to the folder models/reader of the repository",
+            ),
             Check("reranker", self._reranker, f"correct {reranker}, or start the reranker"),
             Check("mcp config", lambda: self._servers(connects=connects), "correct the file"),
         )
@@ -249,6 +254,21 @@ class _Installation:
         else:
             remedy = "set OPENAI_API_KEY, or set OPENAI_BASE_URL to your own endpoint"
             yield Finding("model", "broken", f"{names} is configured without an API key", remedy)
+
+    def _reader(self) -> Iterator[Finding]:
+        """Have the reader read two tools."""
+        folder = self._options.reader
+        if not folder:
+            return
+        from orchestrator.index.reader import reader_at
+        from orchestrator.records.tool import Tool
+
+        reader = reader_at(folder)
+        tools = [Tool(server="files", name=name) for name in ("read_file", "delete_file")]
+        started = time.perf_counter()
+        reader.scores("read a file", tools)
+        ms = (time.perf_counter() - started) * 1000
+        yield Finding("reader", "works", f"{folder}, {ms:.0f} ms for two tools")
 
     def _reranker(self) -> Iterator[Finding]:
         """Ask the reranker to order two short texts."""

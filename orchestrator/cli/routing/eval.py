@@ -37,6 +37,7 @@ from orchestrator.experience.logs import Past
 from orchestrator.index.guarantee import guarantees
 from orchestrator.options import Options
 from orchestrator.pipeline.refiners.decide import UNDECIDED
+from orchestrator.pipeline.refiners.read import UNREAD
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.usage import Usage
 from orchestrator.runtime.router import Router
@@ -97,7 +98,7 @@ def evaluate(
     Each line of FOLDER/none.jsonl is a query that no tool fits: {"query": "...", "without": ["server:tool"]}. The tools
     named in "without" are removed for these queries.
 
-    With --decide, everything is measured twice: without and with the second stage.
+    With --decide or TOOLROUTE_READER, everything is measured twice: without and with the second stage and the reader.
 
     Exit code 1: the semantic search was needed, and it failed for every query.
     """
@@ -112,7 +113,7 @@ def evaluate(
     query_set = read_set(folder)
     _warn_of_unknown(query_set)
     if fit:
-        _fit(query_set, replace(options, decide="off"), write, output)
+        _fit(query_set, replace(options, decide="off", reader=""), write, output)
         return 0
     past = read_log([log], query_set.catalogue.tools)[0] if log else []
     result, answers = _measure(query_set, past, options, route_hint)
@@ -125,10 +126,11 @@ def evaluate(
 def _measure(
     query_set: QuerySet, past: Sequence[Past], options: Options, route_hint: RouteHint
 ) -> tuple[dict[str, Any], list[Answer]]:
-    """Return the figures, and the answers that they are about: those of the second stage, if there is one."""
-    answers = asyncio.run(_answers(query_set, past, replace(options, decide="off"), route_hint))
+    """Return the figures, and the answers that they are about: those with the second stage or the reader, if any."""
+    plain = replace(options, decide="off", reader="")
+    answers = asyncio.run(_answers(query_set, past, plain, route_hint))
     result = report(query_set, answers, gate=options.gate)
-    if options.decide != "off":
+    if options != plain:
         answers = asyncio.run(_answers(query_set, past, options, route_hint))
         usage = sum((answer.decision.usage for answer in answers), Usage())
         result["decided"] = {
@@ -180,11 +182,13 @@ def _warn_of_failures(result: dict[str, Any]) -> int:
 
 
 def _warn_of_undecided(answers: Sequence[Answer]) -> None:
-    """Report why the second stage left the order as it was, and how often."""
+    """Report why the second stage or the reader left the order as it was, and how often."""
     reasons: Counter[str] = Counter()
     for answer in answers:
         reasons.update(
-            warning for warning in answer.decision.warnings if warning.startswith(UNDECIDED)
+            warning
+            for warning in answer.decision.warnings
+            if warning.startswith((UNDECIDED, UNREAD))
         )
     for reason, number in reasons.most_common():
         warn([f"{counted(number, 'query', 'queries')}: {reason}"])

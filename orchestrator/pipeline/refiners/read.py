@@ -1,64 +1,88 @@
-"""A refiner that you may add: where routing is not sure, a reader reads the request with each of the first tools.
+"""The refiner `read`: where routing is not sure, a reader reads the task with each of the first tools.
 
-from dataclasses import replace
-from orchestrator import Router, preset
-from orchestrator.index.reader import Reader
-from orchestrator.pipeline.refiners.read import reading
-
-default = preset("default")
-read = reading(Reader("models/reader"))
-pipeline = replace(default, name="with a reader", refiners=(read, *default.refiners))
+It runs only if `Options.reader` names a reader (docs/how-to/second-stage.md).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.reader import Reader
+from orchestrator.common.threads import Threads
+from orchestrator.errors import InvalidConfig
+from orchestrator.index.calibration import log_odds
+from orchestrator.index.reader import Floats, reader_at
 from orchestrator.pipeline.state import State
+from orchestrator.records.tool import Tool
 
 LEAST, MOST = 0.2, 0.8
 """The confidences between which the tools are read."""
-READ = 6
-"""The number of first tools that are read. With ten, recall@5 is lower and hit@1 the same."""
+FIRST = 6
+"""The number of tools that are read. With ten, recall@5 is lower and hit@1 the same."""
 WEIGHT = 0.5
 """The weight of the reader's scores against the log-odds. Fitted to written requests."""
 LEAD, ODDS, BIAS = 0.5, 0.2, -0.45
 """The log-odds of the new first tool to be right: the factors of its lead and of its log-odds, and the bias."""
+UNREAD = "the reader did not order the first tools: "
+
+_THREADS = Threads(1, "toolroute reader")
 
 
-def reading(reader: Reader, limit_s: float = 1.0) -> Callable[[State], Awaitable[State]]:
-    """Return the refiner. If the reader takes longer than the limit, the state only gets a warning."""
+def read(state: State) -> State | Awaitable[State]:
+    """Return the state with the first tools ordered again, if the confidence is doubtful and a reader is named.
 
-    async def read(state: State) -> State:
-        first = state.order[:READ]
-        if len(first) < 2 or not LEAST <= state.confidence <= MOST:
-            return state
-        tools = [state.task.index.tools[position] for position in first]
-        try:
-            async with asyncio.timeout(limit_s):
-                scores = await asyncio.to_thread(reader.scores, state.task.request.query, tools)
-        except TimeoutError:
-            return state.warned(
-                f"the reader did not finish within {limit_s:g} seconds, so the order is without it"
-            )
-        return _with_scores(state, first, scores)
-
-    return read
+    The reader knows English only. If it fails or is late, the order does not change, and a warning gives the reason.
+    """
+    task = state.task
+    is_doubtful = LEAST <= state.confidence <= MOST and len(state.scores) > 1
+    if not task.options.reader or not is_doubtful or task.understood.other_language:
+        return state
+    return _read(state, state.order[:FIRST])
 
 
-def _with_scores(state: State, first: tuple[int, ...], scores: NDArray[np.float32]) -> State:
+async def _read(state: State, first: tuple[int, ...]) -> State:
+    task = state.task
+    tools = [task.index.tools[position] for position in first]
+    work = partial(_scores, task.options.reader, task.request.query, tools)
+    seconds = task.options.route_timeout_s
+    try:
+        async with asyncio.timeout(seconds):
+            scores = await _THREADS.run(work)
+    except TimeoutError:
+        return state.warned(f"{UNREAD}it took longer than {seconds:g} seconds (route_timeout_s)")
+    except InvalidConfig as error:
+        return state.warned(f"{UNREAD}{error}")
+    return _with_scores(state, first, scores)
+
+
+def _scores(folder: str, query: str, tools: list[Tool]) -> Floats:
+    return reader_at(folder).scores(query, tools)
+
+
+def _with_scores(state: State, first: tuple[int, ...], scores: Floats) -> State:
     """Return the state with the scores added to the log-odds of the first tools."""
-    chances = np.clip([state.scores[position] for position in first], 1e-4, 1 - 1e-4)
-    odds = np.log(chances / (1 - chances)) + WEIGHT * (scores - scores.mean())
+    before = np.array([state.scores[position] for position in first])
+    odds = log_odds(before) + WEIGHT * (scores - scores.mean())
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
     second, best = np.sort(odds)[-2:]
     confidence = _chance(LEAD * (best - second) + ODDS * best + BIAS)
-    read = dict(zip(first, _chance(odds).tolist(), strict=True))
-    return replace(state.rescored(read), confidence=float(confidence))
+    read = replace(state.rescored(_by_tool(first, _chance(odds))), confidence=float(confidence))
+    read = read.with_evidence("reader", _by_tool(first, shares))
+    leader = read.order[0]
+    return (
+        read
+        if leader == first[0]
+        else read.noted({leader: "moved to the first place by the reader"})
+    )
+
+
+def _by_tool(first: tuple[int, ...], values: NDArray[np.floating]) -> dict[int, float]:
+    return dict(zip(first, values.tolist(), strict=True))
 
 
 def _chance(odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 1 / (1 + np.exp(-odds))
+    return np.asarray(1 / (1 + np.exp(-odds)))
