@@ -166,6 +166,15 @@ async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(run
     assert sorted(arguments["path"] for _, arguments in runner.local.calls) == ["a.txt", "b.txt", "c.txt"]
 
 
+async def test_a_person_reads_what_the_call_leaves_out(runner: Runner) -> None:
+    handle = await runner.start("Delete the file a.txt if Ana agrees", approve="changes")
+    latest = runner.client.get_workflow_handle(handle.id)
+    step = (await until(latest, "s1", StepStatus.NEEDS_APPROVAL)).steps[0]
+    assert step.reason.startswith("the call of files:delete_file does not use these words of the task: Ana, agrees")
+    await latest.execute_update("toolroute.approve", {"step": "s1", "digest": step.digest, "allowed": False})
+    await asyncio.wait_for(handle.result(), 30)
+
+
 @pytest.mark.slow
 async def test_a_workflow_lists_servers_and_what_they_have_is_found(serve: Serve, tmp_path: Path) -> None:
     runner = await serve(OrchestratorPlugin(store=tmp_path / "store", mcp_servers=SERVERS), Direct)

@@ -14,6 +14,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.fields import member, named
+from orchestrator.common.tenant import LOCAL
 from orchestrator.integrations.durable import CatalogueTool, tools_of
 from orchestrator.integrations.toolbox import (
     Exchange,
@@ -136,6 +137,7 @@ class CatalogueToolset(AbstractToolset[Any]):
         on_decision: OnDecision | None = None,
     ) -> None:
         self._router = router
+        RouteRequest(query="any", tenant=LOCAL, limit=limit).validate()
         self._limit = limit
         self._on_decision = on_decision
         self._policy = member(Approve, "approve", approve)

@@ -169,6 +169,8 @@ class RunReporter:
                 await self._ask(step)
 
     async def _ask(self, step: StepProgress) -> None:
+        if step.reason:
+            note(f"{step.step}: {step.reason}")
         call = f"{step.tool} be called with {as_json(step.arguments)}"
         approving = f"In a script, approve exactly this call with --yes {step.step}={step.digest}"
         click.echo(inline(approving), err=True)

@@ -318,7 +318,11 @@ class Steps:
     def _progress(self, step: Step) -> StepProgress:
         outcome, asks = self.outcomes.get(step.id), self._asks(step)
         arguments = self._arguments(step) if asks else {}
-        reason = outcome.reason if outcome else self._changed(step) if asks else ""
+        reason = ""
+        if outcome:
+            reason = outcome.reason
+        elif asks:
+            reason = "; ".join(filter(None, (self._changed(step), *self._warnings_of(step))))
         return StepProgress(
             step=step.id,
             task=step.task[:200],
@@ -329,6 +333,11 @@ class Steps:
             digest=self.asked[step.id] if asks else "",
             decided_by=self.decided_by.get(step.id, ""),
         )
+
+    def _warnings_of(self, step: Step) -> list[str]:
+        """Return the plan's warnings about a step, which a person reads before the approval."""
+        start = f"step {step.id}: "
+        return [text.removeprefix(start) for text in self.plan.warnings if text.startswith(start)]
 
     def _changed(self, step: Step) -> str:
         """Return the new description of a step's tool, if the tool has changed since the Decision."""
