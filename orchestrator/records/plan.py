@@ -77,7 +77,7 @@ class PlanRequest:
     min_confidence: Probability = MIN_CONFIDENCE
     conversation: tuple[Turn, ...] = ()
     without_model: str = ""
-    max_tokens: Annotated[int | None, Give("a number of tokens above 0, or none", gt=0)] = None
+    max_tokens: Annotated[int | None, Give("a number of tokens, 0 or more, or none", ge=0)] = None
 
     def validate(self) -> None:
         """Check the settings.
