@@ -45,7 +45,7 @@ def fresh_home(home: Path) -> dict[str, str]:
 
 def lines(text: str) -> list[str]:
     """The lines without their figures and columns, which may change."""
-    return [re.sub(r"\d", "0", " ".join(line.split())) for line in text.splitlines()]
+    return [re.sub(r"\d+", "0", " ".join(line.split())) for line in text.splitlines()]
 
 
 def with_cursor(home: Path) -> dict[str, str]:
