@@ -9,6 +9,7 @@ from tests import temporal_server
 from tests.browser import browser
 from tests.catalogues import router
 from tests.command_line import mcp_file, route, toolroute
+from tests.gateway import own_settings
 from tests.runner import runner, serve
 from tests.scripted import model
 from tests.shared_data import bench
@@ -17,8 +18,8 @@ from tests.temporal import task_queue
 from tests.temporal_server import temporal_address
 from tests.user import user
 
-__all__ = ["bench", "browser", "mcp_file", "model", "place", "route", "router", "runner", "serve", "store"]
-__all__ += ["task_queue", "temporal_address", "toolroute", "user"]
+__all__ = ["bench", "browser", "mcp_file", "model", "own_settings", "place", "route", "router", "runner", "serve"]
+__all__ += ["store", "task_queue", "temporal_address", "toolroute", "user"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Self
 from unittest.mock import patch
 
 import httpx2
+import pytest
 from mcp import Client
 from mcp.types import CallToolResult
 
@@ -32,6 +33,12 @@ from orchestrator.trust.audit import Audit
 from tests.servers.start import text_of
 
 LONG_S = 600.0
+
+
+@pytest.fixture
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's settings, such as approvals, in the test's folder."""
+    monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / "settings" / name)
 
 
 class Served:

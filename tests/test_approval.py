@@ -128,7 +128,7 @@ async def test_a_word_lets_one_step_go_or_ends_it(
     with pytest.raises(WorkflowUpdateFailedError):  # a word is final
         await handle.execute_update("toolroute.approve", Approval(step="s2", digest=step.digest))
     await handle.execute_update("toolroute.approve", Approval(step="s1", digest=step.digest, by="ada"))
-    assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["done", "refused"]
+    assert statuses(await asyncio.wait_for(handle.result(), 120)) == ["done", "refused"]
     assert runner.local.calls == [("delete_file", {"path": "a.txt"})]
 
 
@@ -163,7 +163,7 @@ async def test_a_users_workflow_hears_the_word_of_its_own_run_only(serve: Serve)
     other = (await until(second, "s1", ASKED)).steps[0].digest
     for word in (["s1", other], ["s2", ""], ["s1", digest]):
         await first.signal(Waiting.say, args=word)
-    assert await asyncio.wait_for(first.result(), 30) == ["done"]
+    assert await asyncio.wait_for(first.result(), 120) == ["done"]
     assert await first.query(Waiting.words) == [False, False, True]
     assert (await until(second, "s1", ASKED)).steps[0].arguments == {"path": "b.txt"}
     await second.cancel()

@@ -18,7 +18,7 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 from tests.catalogues import tool, write_tools
 from tests.command_line import COMMAND, Run, audited, trusting
 from tests.servers.start import text_of
-from tests.test_serve import asking
+from tests.test_serve_approvals import asking
 from tests.test_serve_offers import FIRST
 from tests.test_serve_shown import read_on, rows, served
 
@@ -182,10 +182,8 @@ def test_what_cannot_be_written_is_an_error_in_the_log(log: Log, caplog: pytest.
     assert "was not written (configuration of local)" in caplog.text
 
 
-async def test_serve_writes_searches_calls_and_approvals_without_values(
-    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / "settings" / name)
+@pytest.mark.usefixtures("own_settings")
+async def test_serve_writes_searches_calls_and_approvals_without_values(log: Log, tmp_path: Path) -> None:
     answers: Any = [("decline", {}), ("accept", {"allow": "this tool"})]
     async with asking(tmp_path, "auto", *answers, audit=log.folder) as (client, _, _):
         await client.call_tool("search", {"query": "add 471104711 and two numbers"})

@@ -99,7 +99,7 @@ async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) ->
     ]
     own, other = await waiting(runner), await waiting(runner, "org:10")
     route = await runner.begin("toolroute.route", RouteRequest(query="Read the file a.txt", tenant=TENANT))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while own.id not in (found := {one.id: one for one in await desk(runner).runs(ended=False)}):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     assert other.id not in found
@@ -201,7 +201,7 @@ async def test_a_versioned_worker_gets_runs_once_its_version_is_the_current_one(
         current = SetWorkerDeploymentCurrentVersionRequest(
             namespace="default", deployment_name=task_queue, build_id="two", identity="tests"
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while True:
                 try:
                     await client.workflow_service.set_worker_deployment_current_version(current)
@@ -211,7 +211,7 @@ async def test_a_versioned_worker_gets_runs_once_its_version_is_the_current_one(
         handle = await client.start_workflow(
             "toolroute.run", RunRequest(task="Read the file a.txt", tenant=TENANT), id=task_queue, task_queue=task_queue
         )
-        await asyncio.wait_for(handle.result(), 30)
+        await asyncio.wait_for(handle.result(), 120)
         info = (await handle.describe()).raw_description.workflow_execution_info.versioning_info
     assert (info.deployment_version.build_id, info.behavior) == ("two", 1)
     assert not DEPLOYMENT.use_worker_versioning

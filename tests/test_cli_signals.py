@@ -26,7 +26,7 @@ async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queu
         assert printed["steps"][0]["status"] == "done"
         assert (await user.toolroute(*check))[0] == 0
         worker.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(worker.wait(), 30) == 0
+        assert await asyncio.wait_for(worker.wait(), 120) == 0
 
 
 @pytest.mark.slow
@@ -39,7 +39,7 @@ async def test_a_run_that_nobody_serves_says_so_and_ends_when_it_is_interrupted(
         while f"toolroute worker --task-queue {task_queue}".encode() not in (line := await process.stderr.readline()):
             assert line, "the run ended"
     process.send_signal(signal.SIGINT)
-    _, err = await asyncio.wait_for(process.communicate(), 30)
+    _, err = await asyncio.wait_for(process.communicate(), 120)
     assert process.returncode == 130, err
     assert b"Traceback" not in err
     client = await Client.connect(user.address)
@@ -102,7 +102,7 @@ async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(u
     await user.is_waiting()
     process.send_signal(signal.SIGINT)
     again = b"press Ctrl-C again to leave at once; follow the run with `toolroute runs show toolroute-run-"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while again not in (line := await process.stderr.readline()):
             assert line, "the run ended"
     if times > 1:
@@ -122,7 +122,7 @@ async def test_a_worker_that_is_stopped_lets_the_call_under_way_end(user: User, 
         running = asyncio.create_task(user.run("Wait 2 seconds", "--arg", "seconds=2", "--task-queue", task_queue))
         await user.is_waiting()
         first.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(first.wait(), 30) == 0
+        assert await asyncio.wait_for(first.wait(), 120) == 0
         async with served(user, task_queue):
             code, printed, err = await running
     assert code == 0, err

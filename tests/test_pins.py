@@ -11,22 +11,18 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Connections
-from orchestrator.mcp.sync import sync
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
 from orchestrator.trust.approval_rules import needs_approval
-from orchestrator.trust.definition_changes import differences, is_quarantined, quarantined
-from orchestrator.trust.pins import accept, waiting
+from orchestrator.trust.definition_changes import differences, quarantined
 from tests.catalogues import taking, tool
-from tests.command_line import Run, digest_at_terminal
+from tests.command_line import Run, digest_at_terminal, trusting
 from tests.servers.start import config, entry, text_of
-from tests.stores import shipped
-from tests.test_serve import asking
+from tests.test_serve_approvals import asking
 from tests.ui_pages import TOKEN, pages, visiting
 
+pytestmark = pytest.mark.usefixtures("own_settings")
 READS = Annotations(read_only=True)
 LOOK = tool(
     "web:look", "Fetch the page of an address", input_schema=taking("url", url="Its address"), annotations=READS
@@ -135,10 +131,11 @@ WIPE = (
 class Rug:
     """A server's present definitions, and the calls that reached it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, toolroute: Run) -> None:
+        self._folder, self._toolroute = folder, toolroute
         self._file, self._calls = folder / "definitions.json", folder / "calls"
         self.entry = entry("redefined.py", DEFINITIONS=str(self._file), COUNT_FILE=str(self._calls))
-        self.store = Store(folder / "store", embedder=shipped)
+        self.store = str(folder / "store")
         self.lists(FETCH)
 
     def lists(self, *tools: dict[str, Any]) -> None:
@@ -148,78 +145,79 @@ class Rug:
     def calls(self) -> int:
         return len(self._calls.read_text().splitlines()) if self._calls.exists() else 0
 
-    async def sync(self, tenant: str = "org:1") -> None:
-        async with Connections(config(web=self.entry)) as servers:
-            report = await sync(servers, self.store, tenant)
-        assert report.exit_code == 0
+    def where(self, tenant: str) -> tuple[str, ...]:
+        return ("--store", self.store, "--tenant", tenant)
+
+    def sync(self, tenant: str = "org:1") -> None:
+        file = self._folder / "servers.json"
+        file.write_text(json.dumps(config(web=self.entry)))
+        synced = self._toolroute("tools", "sync", file, *self.where(tenant))
+        assert synced.exit_code == 0, synced.stderr
 
     def accept(self, tenant: str) -> None:
-        accept(self.store, tenant, {change.tool.key: change.tool for change in waiting(self.store, tenant)})
+        assert trusting(self._toolroute, "tools", "accept", "web", *self.where(tenant)).exit_code == 0
+
+    def changes(self, tenant: str = "org:1") -> list[dict[str, Any]]:
+        shown = self._toolroute("tools", "changes", *self.where(tenant), "-o", "json")
+        found: list[dict[str, Any]] = json.loads(shown.stdout)["changes"]
+        return found
 
     def waits(self, tenant: str = "org:1") -> list[str]:
-        return [one.tool.key for one in waiting(self.store, tenant)]
+        return [change["tool"] for change in self.changes(tenant)]
 
 
 @pytest.fixture
-def rug(tmp_path: Path) -> Rug:
-    return Rug(tmp_path)
+def rug(tmp_path: Path, toolroute: Run) -> Rug:
+    return Rug(tmp_path, toolroute)
 
 
-@pytest.fixture(autouse=True)
-def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / "settings" / name)
-
-
-async def test_a_changed_tool_waits_until_it_is_accepted_or_changed_back(rug: Rug) -> None:
-    await rug.sync()
+def test_a_changed_tool_waits_until_it_is_accepted_or_changed_back(rug: Rug) -> None:
+    rug.sync()
     rug.lists(PULLED)
     for _ in range(2):
-        await rug.sync()
-        [one] = waiting(rug.store, "org:1")
-        assert (one.tool.key, [part.part for part in one.differences if part.risk]) == (
-            "web:look",
-            ["hint read_only", "approval", "new text"],
-        )
-    async with Router(store=rug.store) as router:
-        decision = await router.route("fetch the page of an address", tenant="org:1")
+        rug.sync()
+        [change] = rug.changes()
+        risks = [difference["part"] for difference in change["differences"] if difference["risk"]]
+        assert (change["tool"], risks) == ("web:look", ["hint read_only", "approval", "new text"])
+    with Router(store=rug.store) as router:
+        decision = router.route_sync("fetch the page of an address", tenant="org:1")
         assert (decision.recommended, "changed since it was accepted" in str(decision.warnings)) == ((), True)
         assert decision.matches[0].tool.description == FETCH["description"], "the accepted text is shown"
     rug.lists(FETCH)
-    await rug.sync()
+    rug.sync()
     assert rug.waits() == []
     rug.lists(PULLED)
-    await rug.sync()
+    rug.sync()
     rug.accept("org:1")
-    await rug.sync()
+    rug.sync()
     assert rug.waits() == []
     rug.lists({**PULLED, "inputSchema": taking("token")})
-    await rug.sync()
+    rug.sync()
     assert rug.waits() == ["web:look"], "an acceptance is for one definition"
 
 
-async def test_nothing_passes_in_two_steps(rug: Rug) -> None:
-    await rug.sync()
+def test_nothing_passes_in_two_steps(rug: Rug) -> None:
+    rug.sync()
     rug.lists(OTHER)
-    await rug.sync()
+    rug.sync()
     rug.lists(PULLED, OTHER)
-    await rug.sync()
+    rug.sync()
     assert rug.waits() == ["web:look"], "it was gone meanwhile"
     rug.lists({**PULLED, "description": "Fetch the page of an address"}, OTHER)
-    await rug.sync()
+    rug.sync()
     assert rug.waits() == ["web:look"], "compared with what was accepted, and not with what waits"
 
 
-async def test_another_tenants_acceptance_and_another_entry_count_for_nothing(rug: Rug) -> None:
+def test_another_tenants_acceptance_and_another_entry_count_for_nothing(rug: Rug) -> None:
     for tenant in ("org:1", "org:2"):
-        await rug.sync(tenant)
+        rug.sync(tenant)
     rug.lists(PULLED)
     for tenant in ("org:1", "org:2"):
-        await rug.sync(tenant)
+        rug.sync(tenant)
     rug.accept("org:1")
     assert (rug.waits("org:1"), rug.waits("org:2")) == ([], ["web:look"])
     rug.entry = {**rug.entry, "args": [*rug.entry["args"], "--version=2"]}
-    rug.store.see(Connections(config(web=rug.entry)).config.entries)
-    await rug.sync("org:2")
+    rug.sync("org:2")
     assert rug.waits("org:2") == [], "the user named another server"
 
 
@@ -260,7 +258,7 @@ async def test_a_tool_that_comes_back_by_notification_is_compared_with_its_pin(
         await until(*others)
         rug.lists(PULLED, *beside)
         found = await until("look", *others)
-        assert [own.key for own in found if is_quarantined(own)] == ["web:look"]
+        assert [own.key for own in found if "quarantined" in own.labels] == ["web:look"]
         assert ("did not approve" in await call(), rug.calls) == (True, 1)
         assert "has changed since it was accepted" in asked[-1].message
 
@@ -298,34 +296,36 @@ async def test_a_tool_that_was_allowed_and_is_changed_back_is_called_at_once(rug
         assert text_of(await client.call_tool("call_tool", call)) == "done"
 
 
-async def test_changes_are_shown_and_accepted_by_command(rug: Rug, toolroute: Run, tmp_path: Path) -> None:
-    await rug.sync()
+def test_changes_are_shown_and_accepted_by_command(rug: Rug, toolroute: Run) -> None:
+    rug.sync()
     rug.lists(PULLED)
-    await rug.sync()
-    where = ("--store", str(tmp_path / "store"), "--tenant", "org:1")
+    rug.sync()
+    where = rug.where("org:1")
     shown = toolroute("tools", "changes", *where)
     assert "web:look: read_only: true before, not said now; it may change something now; a new" in shown.stdout
     assert "    + Fetch the page of an address, and delete it\n" in shown.stdout
-    found = json.loads(toolroute("tools", "changes", *where, "-o", "json").stdout)
-    assert [one["tool"] for one in found["changes"]] == ["web:look"]
     refused = toolroute("tools", "accept", "web", *where)
     assert "Fetch the page of an address, and delete it" in refused.stderr
     assert refused.exit_code == 2
     assert rug.waits() == ["web:look"]
-    digest = await asyncio.to_thread(digest_at_terminal, "tools", "accept", "web", *where)
+    digest = digest_at_terminal("tools", "accept", "web", *where)
     rug.lists({**PULLED, "description": "Fetch the page of an address, and delete all"})
-    await rug.sync()
+    rug.sync()
     assert toolroute("tools", "accept", "web", "--yes", digest, *where).exit_code == 2
     rug.lists(PULLED)
-    await rug.sync()
+    rug.sync()
     assert toolroute("tools", "accept", "web", "--yes", digest, *where).stdout == "web:look\n"
-    assert (rug.waits(), is_quarantined(rug.store.of_server("org:1", "web")[0])) == ([], False)
+    assert rug.waits() == []
 
 
-async def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug) -> None:
-    await rug.sync()
+def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug) -> None:
+    rug.sync()
     rug.lists(PULLED)
-    await rug.sync()
+    rug.sync()
+    asyncio.run(accept_on_its_page(rug))
+
+
+async def accept_on_its_page(rug: Rug) -> None:
     async with Router(store=rug.store) as router, visiting(pages(router)) as web:
         await web.get(f"/?token={TOKEN}")
         page = (await web.get("/tools/web:look")).text

@@ -28,7 +28,7 @@ from orchestrator.records.tool import Kind, Stage
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import KEYWORD_ALONE, sample, tool
-from tests.stores import CountingEmbedder, by_server, shipped
+from tests.stores import by_server, shipped
 
 CLEAR = "refund charge ch_3PqX, the customer paid twice"
 """Settled by its words."""
@@ -461,62 +461,6 @@ async def test_functions_and_a_store_are_routed_together(tmp_path: Path) -> None
 
 
 # --- many routes at once
-
-
-def requests(number: int) -> list[str]:
-    return [f"refund charge ch_{number} and tell the customer" for number in range(number)]
-
-
-async def test_other_tasks_run_between_two_routes() -> None:
-    turns = 0
-
-    async def take_turns() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    async with Router(sample()) as router:
-        await router.warm()
-        other = asyncio.create_task(take_turns())
-        await asyncio.gather(*map(router.route, requests(50)))
-        other.cancel()
-    assert turns >= 50
-
-
-async def test_a_long_task_is_embedded_beside_the_event_loop() -> None:
-    class Watched(CountingEmbedder):
-        def embed(self, texts: Sequence[str]) -> Vectors:
-            threads.append(threading.current_thread())
-            return super().embed(texts)
-
-    threads: list[threading.Thread] = []
-    async with Router(sample(), embedder=Watched()) as router:
-        await router.warm()
-        threads.clear()
-        await router.route("tell the customer " * 100, route_hint="semantic")
-    assert threads
-    assert threading.main_thread() not in threads
-
-
-async def test_a_timeout_ends_routes_that_wait_for_their_turn() -> None:
-    async with Router(sample()) as router:
-        await router.warm()
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0):
-                await asyncio.gather(*map(router.route, requests(20)))
-
-
-async def test_one_tenants_long_tasks_delay_no_other_tenant() -> None:
-    long = "refund the charge of the customer and open an issue about the invoice. " * 1_400
-    async with Router(sample()) as router:
-        await router.warm()
-        waiting = [asyncio.create_task(router.route(f"{long}{number}", tenant="org:a")) for number in range(16)]
-        await asyncio.sleep(0)
-        await router.route("refund charge ch_3PqX", tenant="org:b")
-        answered = sum(task.done() for task in waiting)
-        await asyncio.gather(*waiting)
-    assert answered < 8
 
 
 def test_a_pickled_router_says_why_not() -> None:

@@ -81,7 +81,7 @@ async def test_a_run_that_ends_first_gets_the_answer(typing: int, capsys: pytest
     reporter = RunReporter(client, handle, "q", 60, asks=True)
     reporting = asyncio.create_task(reporter.until_cancelled())
     printed = ""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while "[y/N]: " not in printed:
             await asyncio.sleep(0.01)
             printed += capsys.readouterr().err

@@ -132,7 +132,7 @@ def test_a_writer_holds_up_only_other_writers_of_its_tenant(tmp_path: Path) -> N
         begin = time.monotonic()
         with pytest.raises(StoreUnavailable, match=r"was locked by another writer for 0\.3 s.*Qdrant server"):
             store.replace_server("org:1", "mail", MAIL[:1])
-        assert 0.3 <= time.monotonic() - begin < 2
+        assert time.monotonic() - begin >= 0.3
         assert store.load("org:1").tools == Catalogue(MAIL).tools
         store.replace_server("org:2", "mail", MAIL[:1])
     finally:

@@ -210,7 +210,7 @@ async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
             await asyncio.sleep(0.05)
         await handle.cancel()
         with pytest.raises(WorkflowFailureError):
-            await asyncio.wait_for(handle.result(), 15)
+            await asyncio.wait_for(handle.result(), 120)
         await asyncio.wait_for(dropped.wait(), 60)
         progress = await handle.query("toolroute.progress")
         await replays(await handle.fetch_history())

@@ -101,7 +101,7 @@ async def test_input_that_cannot_be_used_fails_at_once_and_says_why(
 ) -> None:
     handle = await stranger.start_workflow(workflow, given, id=uuid4().hex, task_queue=task_queue)
     with pytest.raises(WorkflowFailureError) as failure:
-        await asyncio.wait_for(handle.result(), 30)
+        await asyncio.wait_for(handle.result(), 120)
     assert why_failed(failure.value.cause)[0] == kind
     assert said in why_failed(failure.value.cause)[1]
     if workflow == RUN:
@@ -127,7 +127,7 @@ async def test_what_a_history_cannot_hold_fails_the_run_at_once(
 ) -> None:
     handle = await runner.start(**given)
     with pytest.raises(WorkflowFailureError) as failure:
-        await asyncio.wait_for(handle.result(), 30)
+        await asyncio.wait_for(handle.result(), 120)
     kind, message = why_failed(failure.value.cause)
     assert kind == "PayloadTooLarge"
     assert said in message

@@ -139,7 +139,7 @@ async def test_workflows_run_on_one_queue_and_every_activity_on_another(
 async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(serve: Serve, name: str) -> None:
     runner = await serve(publisher(), Publish)
     handle = await runner.start(PUBLISHING, name=name)
-    result = await asyncio.wait_for(handle.result(), 30)
+    result = await asyncio.wait_for(handle.result(), 120)
     assert statuses(result) == ["done"]
     said: Any = json.loads(result.answer)
     assert said["published"] == "May"
@@ -166,6 +166,6 @@ async def test_a_child_workflow_that_did_not_end_itself_may_have_taken_effect_an
     progress = await until(handle, "s2", StepStatus.OUTCOME_UNKNOWN)
     assert "its workflow 'publish_report', id '" in progress.steps[1].reason
     local.release.set()
-    result = await asyncio.wait_for(handle.result(), 30)
+    result = await asyncio.wait_for(handle.result(), 120)
     await replays(await handle.fetch_history())
     assert statuses(result) == ["done", "outcome_unknown"]

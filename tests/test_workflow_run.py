@@ -98,7 +98,7 @@ async def _asks_to_cancel_the_call(handle: WorkflowHandle[Any, RunResult]) -> No
 async def _cancelled(handle: WorkflowHandle[Any, RunResult]) -> Progress:
     """Return the progress of a cancelled run once it has ended."""
     with pytest.raises(WorkflowFailureError) as failure:
-        await asyncio.wait_for(handle.result(), 30)
+        await asyncio.wait_for(handle.result(), 120)
     assert isinstance(failure.value.cause, CancelledError)
     await replays(await handle.fetch_history())
     progress: Progress = await handle.query("toolroute.progress", result_type=Progress)
@@ -131,7 +131,7 @@ async def test_a_call_that_fails_after_the_cancellation_is_not_tried_again(serve
     runner = await serve(plugin_over(executors={"notes:add_note": add_note}))
     # A worker hears of a cancellation with its next heartbeat: the tool has failed by then.
     handle = await runner.start("Add a note titled 'x'", heartbeat_s=30.0)
-    await asyncio.wait_for(under_way.wait(), 30)
+    await asyncio.wait_for(under_way.wait(), 120)
     await handle.cancel()
     await _asks_to_cancel_the_call(handle)
     release.set()
@@ -162,7 +162,7 @@ async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(run
         await asyncio.sleep(0.02)
     progress = await until(latest, "s1", StepStatus.NEEDS_APPROVAL)
     await latest.execute_update("toolroute.approve", {"step": "s1", "digest": progress.steps[0].digest})
-    assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["done"] * 3
+    assert statuses(await asyncio.wait_for(handle.result(), 120)) == ["done"] * 3
     assert sorted(arguments["path"] for _, arguments in runner.local.calls) == ["a.txt", "b.txt", "c.txt"]
 
 
