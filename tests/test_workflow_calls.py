@@ -34,17 +34,17 @@ async def test_a_function_that_blocks_the_event_loop_costs_no_other_call_its_hea
         return "charged"
 
     async def block(path: str) -> str:
-        wait_in_a_library(4)
-        wait_in_a_library(4)
+        wait_in_a_library(6)
+        wait_in_a_library(6)
         blocked.set()
         return "slept"
 
     runner = await serve(plugin_over(executors={"notes:add_note": charge, "files:read_file": block}))
-    charges = [await runner.start("Add a note titled 'x'", heartbeat_s=5.0) for _ in range(5)]
+    charges = [await runner.start("Add a note titled 'x'", heartbeat_s=10.0) for _ in range(5)]
     async with asyncio.timeout(60):
         for _ in charges:
             await under_way.acquire()
-    blocking = await runner.start("Read the file a.txt", heartbeat_s=5.0)
+    blocking = await runner.start("Read the file a.txt", heartbeat_s=10.0)
     for handle in (*charges, blocking):  # They are not replayed here, because a replay blocks this loop, too.
         assert statuses(await result_of(handle)) == ["done"]
     [warning] = [record.getMessage() for record in caplog.records if "event loop" in record.getMessage()]
@@ -203,10 +203,11 @@ async def test_what_a_function_raises_keeps_its_type_and_says_whether_it_is_trie
     assert result.steps[0].reason.startswith(reason)
 
 
+@pytest.mark.slow
 async def test_a_read_that_is_too_slow_is_sent_twice_and_not_eight_times(serve: Serve) -> None:
-    slow = Failing(ValueError("unheard"), slow_s=9)
+    slow = Failing(ValueError("unheard"), slow_s=20)
     runner = await serve(plugin_over(executors={READ.key: slow}))
-    result, _ = await runner.run("Read the file a.txt", call_timeout_s=2)
+    result, _ = await runner.run("Read the file a.txt", call_timeout_s=5)
     assert (statuses(result), slow.calls) == (["failed"], 2)
 
 
