@@ -1,24 +1,21 @@
 """Always-available capabilities: which phrases ask for one, and when that settles the task."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from orchestrator import Decision
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.always import DEFAULT_CAPABILITIES, AlwaysHit, Capability
-from orchestrator.index.index import Index
+from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.records.tool import Kind, Stage, Tool
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 
 
-@pytest.fixture(scope="module")
-def index() -> Index:
-    return Index(sample(), DEFAULT_CAPABILITIES)
-
-
-def hits(index: Index, clause: str) -> dict[str, AlwaysHit]:
-    return {index.catalogue.tools[hit.tool].name: hit for hit in index.always.match(clause)}
+def asked_for(decision: Decision) -> dict[str, float]:
+    """How clearly the task asks for each capability."""
+    found = {match.tool.name: match.evidence.get("always", 0.0) for match in decision.matches}
+    return {name: clearly for name, clearly in found.items() if clearly}
 
 
 @pytest.mark.parametrize(
@@ -39,51 +36,54 @@ def hits(index: Index, clause: str) -> dict[str, AlwaysHit]:
         ("ask me before you delete the s3 object", "ask_user", False),
     ],
 )
-def test_a_phrase_asks_for_a_capability_and_settles_what_names_no_other_tool_or_server(
-    index: Index, clause: str, name: str, *, settles: bool
+async def test_a_phrase_settles_what_names_no_other_tool(
+    router: Router, clause: str, name: str, *, settles: bool
 ) -> None:
-    found = hits(index, clause)
-    assert {own: hit.settles for own, hit in found.items()} == {name: settles}
+    decision = await router.route(clause)
+    assert set(asked_for(decision)) == {name}
+    assert (decision.stage is Stage.ALWAYS) is settles
 
 
 @pytest.mark.parametrize(
     "clause",
-    ["don't google it", "do not search my documents", "look at the picture that hangs up there", "the web search", ""],
+    ["don't google it", "do not search my documents", "look at the picture that hangs up there", "the web search"],
 )
-def test_a_negation_or_another_order_of_words_asks_for_none(index: Index, clause: str) -> None:
-    assert hits(index, clause) == {}
+async def test_a_negation_or_another_order_of_words_asks_for_none(router: Router, clause: str) -> None:
+    assert asked_for(await router.route(clause)) == {}
 
 
-def test_a_clause_may_ask_for_several_and_a_phrase_that_may_mean_something_else_is_not_clear(index: Index) -> None:
-    assert set(hits(index, "search the docs and ask me")) == {"workspace_rag_query", "ask_user"}
-    assert not hits(index, "upload it to google drive")["web_search"].clear
-    assert hits(index, "search the web for flights")["web_search"].clear
+async def test_a_task_may_ask_for_several() -> None:
+    async with Router(sample()) as router:
+        assert set(asked_for(await router.route("search the docs and ask me"))) == {"workspace_rag_query", "ask_user"}
 
 
-def active(*tools: Tool, capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES) -> list[str]:
-    index = Index(Catalogue(tools), capabilities)
-    return [index.keys[position] for position in index.always.tools]
+async def active(*tools: Tool, task: str = "search the web for flights", **settings: Any) -> list[str]:
+    """The tools that a phrase for a capability asks for."""
+    async with Router(Catalogue(tools), **settings) as router:
+        matches = (await router.route(task)).matches
+    return [match.tool.key for match in matches if "always" in match.evidence]
 
 
-def test_a_bare_name_means_the_built_in_tool_else_the_only_one_of_the_users_own() -> None:
-    assert active(tool("exa:web_search"), tool("builtin:web_search")) == ["builtin:web_search"]
+async def test_a_bare_name_means_the_built_in_tool_else_the_users_own() -> None:
+    assert await active(tool("exa:web_search"), tool("builtin:web_search")) == ["builtin:web_search"]
     search, other = tool("own:web_search", kind=Kind.BUILTIN), tool("exa:web_search", labels={"always": "yes"})
-    assert (active(search), active(other)) == (["own:web_search"], ["exa:web_search"])
-    assert active(search, other) == active(tool("crm:add_lead")) == []
+    assert await active(search) == ["own:web_search"]
+    assert await active(other) == ["exa:web_search"]
+    assert await active(search, other) == await active(tool("crm:add_lead")) == []
 
 
-def test_a_servers_tool_is_not_always_available_by_its_name() -> None:
-    names = [own.tool for own in DEFAULT_CAPABILITIES]
-    assert active(*(tool(f"stranger:{name}") for name in names)) == []
+async def test_a_servers_tool_is_not_always_available_by_its_name() -> None:
+    for capability in DEFAULT_CAPABILITIES:
+        name = capability.tool.rpartition(":")[2]
+        assert await active(tool(f"stranger:{name}"), task=capability.phrases[0]) == []
     named = Capability(tool="exa:web_search", phrases=("search the web",))
-    assert active(tool("exa:web_search"), capabilities=[named]) == ["exa:web_search"]
+    assert await active(tool("exa:web_search"), capabilities=[named]) == ["exa:web_search"]
 
 
-def test_users_set_their_own_capabilities_in_any_language() -> None:
+@pytest.mark.parametrize("task", ["please ship it", "надо выкатить новый релиз", "请搜索文档中的政策"])
+async def test_users_set_their_own_capabilities_in_any_language(task: str) -> None:
     own = (Capability(tool="ops:deploy", phrases=("ship it", "выкатить релиз", "搜索文档")),)
-    index = Index(Catalogue([tool("ops:deploy"), tool("ops:stop")]), own)
-    for clause in ("please ship it", "надо выкатить новый релиз", "请搜索文档中的政策"):
-        assert set(hits(index, clause)) == {"deploy"}, clause
+    assert await active(tool("ops:deploy"), tool("ops:stop"), task=task, capabilities=own) == ["ops:deploy"]
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from orchestrator import Catalogue, Decision, RouteHint, Router, Tool, Vectors
+from orchestrator import Catalogue, Router, Vectors
 from tests.catalogues import taking, tool, understood
-
-
-async def by_words(query: str, *tools: Tool) -> Decision:
-    async with Router(Catalogue(tools)) as router:
-        return await router.route(query, route_hint=RouteHint.KEYWORD)
+from tests.test_keyword import by_words
 
 
 async def terms(text: str) -> set[str]:
