@@ -14,6 +14,7 @@ from orchestrator.catalogue.tokens import count_tokens
 
 KEYWORD_ALONE = "semantic search did not run, so only keyword search was used: "
 """How the warning of a Decision without meaning begins. The reason follows."""
+PRESETS = ("default", "coderag", "fabric", "koi", "prismgate", "toolpilot")
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 

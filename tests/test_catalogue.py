@@ -9,16 +9,22 @@ from typing import Any, get_args
 
 import pytest
 
+from orchestrator import Provider
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.export import Provider, export
-from orchestrator.catalogue.formats import tool_from, tool_to_json
+from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidCatalogue, InvalidInput, UnknownTool
 from orchestrator.records.tool import Annotations, Kind, Tool
 from tests.catalogues import sample, tool
+from tests.decisions import export
 
 ADD = {"server": "notes", "name": "add"}
 EDIT = {"server": "notes", "name": "edit"}
 LINES = json.dumps(ADD) + "\n" + json.dumps(EDIT) + "\n"
+
+
+def tool_from(record: Any) -> Tool:
+    [found] = Catalogue([record])
+    return found
 
 
 def written(folder: Path, *lines: object, name: str = "tools.jsonl") -> Path:

@@ -5,7 +5,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from orchestrator.catalogue.formats import tool_from
+from orchestrator import Catalogue
 from orchestrator.options import _VARIABLES, Options
 from orchestrator.records.tool import Kind
 from tests.pages import ROOT, printed, python_of
@@ -28,5 +28,5 @@ def test_the_example_tool_is_read() -> None:
     example, *_ = re.findall(
         r"```json\n(.*?)```", (ROOT / "docs/reference/catalogue.md").read_text(encoding="utf-8"), re.DOTALL
     )
-    tool = tool_from(json.loads(example))
+    [tool] = Catalogue([json.loads(example)])
     assert (tool.key, tool.kind, tool.annotations.destructive) == ("stripe:refund_charge", Kind.INTEGRATION, True)

@@ -20,12 +20,16 @@ from pydantic import BaseModel, Field
 from pydantic_ai import RunContext
 
 from orchestrator import Catalogue, OrchestratorPlugin, Router
-from orchestrator.catalogue.functions import function_tool
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidConfig, InvalidInput, UnknownSetting
 from orchestrator.index.flags import cleaned
 from orchestrator.records.tool import Tool
 from orchestrator.trust.approval_rules import needs_approval
+
+
+def function_tool(function: Callable[..., Any]) -> Tool:
+    [found] = Catalogue.of(function)
+    return found
 
 
 class Priority(enum.Enum):

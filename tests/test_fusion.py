@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
-from orchestrator.index.calibration import supported, vote
+from orchestrator.index.calibration import supported
 from orchestrator.pipeline.fusion import _raised, rrf
 from orchestrator.pipeline.scoring import LONG, SHORT, _support
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Match
 from orchestrator.runtime.router import Router
-
-
-def test_agreement_of_both_legs_never_loses_to_a_single_vote() -> None:
-    keyword, semantic = np.array([0.6, 0.6, 0.0]), np.array([0.6, 0.0, 0.5])
-    np.testing.assert_allclose(vote(keyword, semantic), [0.6, 0.36, 0.3])
 
 
 def test_reciprocal_ranks_count_only_what_a_list_has_found() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
 from functools import partial
 from pathlib import Path
@@ -11,20 +12,19 @@ from typing import Any
 
 import pytest
 
+from orchestrator import State, preset
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput
 from orchestrator.pipeline.fusion import fuse
 from orchestrator.pipeline.legs.keyword import keyword
 from orchestrator.pipeline.legs.semantic import semantic
 from orchestrator.pipeline.pipeline import Pipeline, PipelineStage
-from orchestrator.pipeline.presets import PRESETS, preset
 from orchestrator.pipeline.select import select
-from orchestrator.pipeline.state import State, at_once
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion
 from orchestrator.records.tool import Stage
 from orchestrator.runtime.router import Router
-from tests.catalogues import sample, tool
+from tests.catalogues import PRESETS, sample, tool
 from tests.pages import ROOT, printed, python_of
 
 DEFAULT = preset("default")
@@ -127,8 +127,12 @@ async def test_a_preset_goes_by_its_name_and_an_unknown_one_is_refused_with_thos
     assert [preset(name).name for name in PRESETS] == list(PRESETS)
     async with Router(sample(), pipeline="default") as router:
         assert router.pipeline is DEFAULT
-    with pytest.raises(InvalidInput, match=r"unknown pipeline 'fast': give one of default"):
+    with pytest.raises(InvalidInput, match=f"unknown pipeline 'fast': give one of {', '.join(PRESETS)}$"):
         Router(sample(), pipeline="fast")
+
+
+async def at_once(work: Callable[[], Any]) -> Any:
+    return work()
 
 
 def state(**scores: float) -> State:

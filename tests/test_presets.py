@@ -10,12 +10,12 @@ from orchestrator import Catalogue, Router, RouteRequest
 from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.index.index import Index
 from orchestrator.pipeline.legs.entities import entities
-from orchestrator.pipeline.presets import PRESETS, by_source, keyword_set, preset, weighted
+from orchestrator.pipeline.presets import by_source, keyword_set, preset, weighted
 from orchestrator.pipeline.select import by_popularity, maintenance
 from orchestrator.records.about import Entity
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Tool
-from tests.catalogues import KEYWORD_ALONE, sample, tool
+from tests.catalogues import KEYWORD_ALONE, PRESETS, sample, tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"
 

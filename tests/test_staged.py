@@ -12,16 +12,16 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from orchestrator import preset
 from orchestrator.activities.activities import Activities
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.options import Options
-from orchestrator.pipeline.presets import PRESETS, preset
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.temporal.workflow import payload, staged
-from tests.catalogues import KEYWORD_ALONE, sample, tool
+from tests.catalogues import KEYWORD_ALONE, PRESETS, sample, tool
 from tests.my_workflow import Staged
 from tests.runner import Runner, Serve
 from tests.temporal import replays, scheduled, why_failed
