@@ -16,6 +16,7 @@ from orchestrator.common.keys import key_of, split_key
 from orchestrator.index.calibration import (
     CONFIDENCE,
     GATE,
+    ORDER,
     UNKNOWN_NO_TOOL_SIMILARITY,
     Calibration,
     from_json,
@@ -64,6 +65,7 @@ class Example:
     """One query's candidates: features by map, the relevant ones, and the number of relevant tools.
 
     Attributes:
+        read: What `order_features` reads of each candidate.
         parts: Its clauses, if there are several.
         absent: The same query without its relevant tools in the catalogue, or None if it has none.
         no_tool_similarity: Its cosine with requests that need no tool.
@@ -74,6 +76,7 @@ class Example:
     semantic: Rows
     query: list[float]
     overlap: NDArray[np.bool_]
+    read: Rows
     relevant: NDArray[np.bool_]
     gold: int
     parts: tuple[Part, ...] = ()
@@ -111,7 +114,7 @@ def neutral() -> Calibration:
         "semantic": SEMANTIC + QUERY,
         "merged": KEYWORD + SEMANTIC + QUERY,
     }
-    names = {**sizes, "gate": GATE, "confidence": CONFIDENCE}
+    names = {**sizes, "order": ORDER, "gate": GATE, "confidence": CONFIDENCE}
     return from_json(
         {
             name: {"weights": dict.fromkeys(columns, 0.0), "bias": 0.0}
@@ -269,6 +272,7 @@ def _example(
         semantic=whole.rows[:, len(KEYWORD) :],
         query=whole.query,
         overlap=whole.overlap,
+        read=search.read(whole.positions),
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
         parts=tuple(

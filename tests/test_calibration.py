@@ -5,7 +5,7 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.calibration import CONFIDENCE, GATE, shipped, top_features
+from orchestrator.index.calibration import CONFIDENCE, GATE, ORDER, shipped, top_features
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
@@ -17,6 +17,7 @@ def test_the_shipped_maps_read_the_features_that_routing_computes_in_their_order
     assert maps.keyword.features == (*KEYWORD, *QUERY)
     assert maps.semantic.features == (*SEMANTIC, *QUERY)
     assert maps.merged.features == (*KEYWORD, *SEMANTIC, *QUERY)
+    assert maps.order.features == ORDER
     assert (maps.gate.features, maps.confidence.features) == (GATE, CONFIDENCE)
 
 

@@ -113,7 +113,7 @@ def test_a_screen_names_each_figure_once(route: Run, toolroute: Run) -> None:
     assert re.search(r"keyword search alone: confidence \d+%, below the gate of 70%\n", shown)
     assert "no server needed; " in shown
     assert "found by keyword and semantic search; " in route("ring my mum").stdout
-    assert "enough to suggest it; a plan needs 30%" in route("clean the place").stdout
+    assert "enough to suggest it; a plan needs 30%" in route("help me with the party").stdout
     assert "prob.: probability that the tool is needed" in shown
     explained = toolroute("explain", REFUND, "--catalogue", CATALOGUE, "--limit", "2").stdout
     for part in ("name: ", "Not among the matches", "without the words: ", "milliseconds: "):

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.calibration import supported
 from orchestrator.pipeline.fusion import _raised, rrf
 from orchestrator.pipeline.scoring import LONG, SHORT, _support
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Match
 from orchestrator.runtime.router import Router
+from tests.catalogues import tool
 
 
 def test_reciprocal_ranks_count_only_what_a_list_has_found() -> None:
@@ -56,3 +58,19 @@ def test_in_a_long_task_a_tool_is_lowered_by_what_its_server_lacks() -> None:
     assert lower[:2].tolist() == chances[:2].tolist()
     assert 0 < lower[2] < chances[2]
     assert supported(np.array([1.0]), 0.1).tolist() == [1.0]  # What is certain stays certain.
+
+
+async def test_an_example_in_a_description_finds_its_tool() -> None:
+    texts = {
+        "get_revisions": """Get the history of a page: each version with its number, its editor and a comment.
+            Use when the user asks "who edited the policy page" or "show the last five versions".""",
+        "get_page_info": """Get the metadata of a page without its text: size, language, protection and dates.
+            Use when the user asks "when was the page last changed" or "how long is the page".""",
+        "get_user_edits": """Get the pages that somebody edited, newest first, with a comment on each edit.
+            Use when the user asks "what did somebody change this week" or "is this editor still active".""",
+        "find_replace": """Change a text on a page and save a new version with a comment.
+            Use when the user says "change the old name to the new name" or "fix the typo on the page".""",
+    }
+    async with Router(Catalogue([tool(f"wiki:{name}", text) for name, text in texts.items()])) as router:
+        decision = await router.route("when was the handbook last changed?")
+    assert decision.matches[0].tool.key == "wiki:get_page_info"

@@ -60,7 +60,13 @@ async def test_a_misspelt_word_is_corrected_and_the_text_stays() -> None:
     found = await understood("refund the custmer 'custmer'", tool("shop:refund", "Refund a customer"))
     assert (found.corrected, found.text) == ({"custmer": "customer"}, "refund the custmer 'custmer'")
     assert "custom" in found.terms
-    assert found.texts == ["refund the customer 'custmer'"]
+    assert found.texts == ["refund the customer  "]
+
+
+async def test_a_quotation_is_embedded_only_where_it_is_the_task() -> None:
+    assert (await understood('click the button "Take snapshot"')).texts == ["click the button  "]
+    for kept in ('open "Take snapshot"', "print the contents of 'report.txt'"):
+        assert (await understood(kept)).texts == [kept]
 
 
 @pytest.mark.parametrize("value", ["019f95241e00773f88b464388b37965a", "2026-12-04", "4915123577723"])

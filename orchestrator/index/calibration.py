@@ -190,6 +190,74 @@ def language_maps() -> LanguageMaps:
     return LanguageMaps(embedder=record["embedder"], **maps)
 
 
+SENTENCES_READ = 5
+"""The number of candidates whose sentences are read. With twelve, tools that a task needs besides the best one, such as
+a sign-in, lose their places."""
+_READ = ("odds", "sentence", "contents")
+ORDER = (
+    *_READ,
+    *(f"{name} x described" for name in _READ),
+    *(f"{name} x asked" for name in _READ),
+)
+"""The features that order the best candidates: the log-odds so far, and the shares of the request in one sentence of
+the tool, with and without stop words. Each is also multiplied by the length of these tools' descriptions and by that of
+the request. Sentences tell much only where they are long enough to quote requests (docs/decisions/ranking.md)."""
+
+
+def best_candidates(chances: Probabilities) -> NDArray[np.int64]:
+    """Return the rows of the best candidates, whose sentences are read."""
+    return np.asarray((-chances).argsort(kind="stable")[:SENTENCES_READ], np.int64)
+
+
+def order_features(chances: Probabilities, read: Rows, asked: float) -> Rows:
+    """Return the features ORDER of the best candidates.
+
+    Args:
+        chances: Their probabilities so far.
+        read: `sentence`, `contents` and `described` of each [candidates, 3].
+        asked: The length of the request.
+    """
+    return _order_rows(log_odds(chances, 1e-6), *_compared(read), asked)
+
+
+def _compared(read: Rows) -> tuple[Rows, float]:
+    """Return how far the first columns are behind the best value, and the mean of the last column."""
+    values = read[:, :-1]
+    return values - values.max(axis=0), float(read[:, -1].mean())
+
+
+def _order_rows(odds: Probabilities, behind: Rows, described: float, asked: float) -> Rows:
+    rows = np.column_stack([odds, behind])
+    return np.hstack([rows, rows * described, rows * asked])
+
+
+def ordered(
+    order: LogisticMap,
+    chances: Probabilities,
+    best: NDArray[np.int64],
+    read: Rows,
+    asked: float,
+) -> Probabilities:
+    """Return the probabilities of all candidates after the sentences of the best ones are read.
+
+    The other candidates count like the worst of the best ones, so they stay behind. A probability of 0 remains 0.
+
+    Args:
+        order: The map.
+        chances: The probabilities so far [candidates].
+        best: The rows of the best candidates.
+        read: As in `order_features`, of the best candidates.
+        asked: As in `order_features`.
+    """
+    if not len(best):
+        return chances
+    behind, described = _compared(read)
+    of_all = np.tile(behind.min(axis=0), (len(chances), 1))
+    of_all[best] = behind
+    rows = _order_rows(log_odds(chances, 1e-6), of_all, described, asked)
+    return order(rows) * (chances > 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """The fitted maps from features to probabilities.
@@ -198,6 +266,7 @@ class Calibration:
         keyword: A tool's probability by the keyword leg alone.
         semantic: A tool's probability by the semantic leg alone.
         merged: A tool's probability by both legs.
+        order: A tool's probability after the sentences of the best tools are read.
         gate: The probability that the best tool is right, before the semantic leg.
         confidence: The probability that the best tool is right, after the semantic leg.
         languages: The maps for a task in another language.
@@ -212,6 +281,7 @@ class Calibration:
     keyword: LogisticMap
     semantic: LogisticMap
     merged: LogisticMap
+    order: LogisticMap
     gate: LogisticMap
     confidence: LogisticMap
     languages: LanguageMaps = field(default_factory=language_maps)
@@ -234,6 +304,7 @@ def from_json(record: dict[str, dict[str, Any]]) -> Calibration:
         keyword=maps["keyword"],
         semantic=maps["semantic"],
         merged=maps["merged"],
+        order=maps["order"],
         gate=maps["gate"],
         confidence=maps["confidence"],
     )

@@ -22,6 +22,7 @@ from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.reading import Documents, Reading
+from orchestrator.index.sentences import Sentences, sentences_of
 from orchestrator.index.servers import ServerIndex
 from orchestrator.index.text import terms
 from orchestrator.records.tool import CatalogueVersion, Tool
@@ -184,6 +185,10 @@ class Index:
             for term in self.name_terms(position):
                 positions[term].add(position)
         return {term: frozenset(named) for term, named in positions.items()}
+
+    def sentences(self, position: int) -> Sentences:
+        """Return the sentences of a tool, read on first use."""
+        return self.derived(("sentences", position), lambda: sentences_of(self.tools[position]))
 
     def name_terms(self, position: int) -> frozenset[str]:
         """Return the terms of a tool's name."""

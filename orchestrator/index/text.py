@@ -203,6 +203,17 @@ def stemmed(word: str) -> str:
     return stem(word) or word
 
 
+def plain_stems(text: str) -> list[str]:
+    """Return the stem of each word of a text in order, stop words included."""
+    return list(_ENGLISH.stemWords(_runs(text.lower())))
+
+
+@cache
+def stop_stems() -> frozenset[str]:
+    """Return the stems of the stop words, as `plain_stems` has them."""
+    return frozenset(plain_stems(" ".join(STOP_WORDS)))
+
+
 def described(tool: Tool) -> str:
     """Return a tool's description, or its title if it has no description."""
     return tool.description or tool.title

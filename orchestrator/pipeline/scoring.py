@@ -14,9 +14,11 @@ from orchestrator.index.calibration import (
     Calibration,
     LogisticMap,
     Probabilities,
+    best_candidates,
     blend,
     most_by_meaning,
     most_by_words,
+    ordered,
     supported,
     top_features,
 )
@@ -37,6 +39,7 @@ from orchestrator.index.features import (
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
 from orchestrator.index.prerequisites import REQUIRING, Requirement, identified_in
+from orchestrator.index.sentences import ordered_shares
 from orchestrator.pipeline.understand import Understood
 
 _CLAUSE_WIDTH = 10
@@ -51,6 +54,8 @@ NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
 """A part of a task is doubted if it is almost as near to texts that need no tool as to its best tool: the difference at
 which the doubt begins, its slope, and the smallest factor on the odds. Chosen on our own tasks and the development
 sets."""
+
+_TERMS = ASKED.index("log_terms")
 
 UNCONTRASTED = 20.0
 """The factor on cosines for an embedder without a contrast matrix. The matrix is fitted from this multiple of the
@@ -377,6 +382,7 @@ class Search:
         rows = keyword_features(self.index.keyword, self.words, candidates)
         keyword = supported(calibration.keyword(rows, queries) * overlap, factor)
         if meaning is None:
+            keyword = self._reordered(candidates, keyword)
             return _Evidence(
                 rows=rows, overlap=overlap, keyword=keyword, semantic=None, chances=keyword
             )
@@ -389,6 +395,9 @@ class Search:
         if words:
             merged = supported(calibration.merged(rows, queries), factor)
             chances = blend(keyword, semantic, merged)
+            # The maps of other languages are fitted to the order without sentences, which are English.
+            if meaning.second is None:
+                chances = self._reordered(candidates, chances)
         if meaning.no_tool is not None:
             asking = self._asking(meaning.no_tool, meaning.cosines.max(axis=1))
             chances = supported(chances, candidates.per_row(asking))
@@ -405,6 +414,21 @@ class Search:
             chances=chances,
             second=second,
         )
+
+    def _reordered(self, candidates: CandidateSet, chances: Probabilities) -> Probabilities:
+        """Return the probabilities [rows] after the sentences of the whole task's best candidates are read."""
+        whole = candidates.whole
+        best = best_candidates(chances[whole])
+        read = self.read(candidates.positions[whole][best])
+        asked = self._queries[0][_TERMS]
+        after = ordered(self.calibration.order, chances[whole], best, read, asked)
+        return np.concatenate([after, chances[whole.stop :]])
+
+    def read(self, positions: Positions) -> Rows:
+        """Return what `order_features` reads of these tools [positions, 3]."""
+        tools = [self.index.sentences(position) for position in positions.tolist()]
+        shares = ordered_shares(self.understood.asked, tools)
+        return np.column_stack([shares, [tool.length for tool in tools]])
 
     def _part_confidence(
         self,

@@ -10,7 +10,15 @@ from orchestrator.index.bm25 import Pair, side_by_side
 from orchestrator.index.intent import begins_action, reads
 from orchestrator.index.language import is_other_language
 from orchestrator.index.text import corrections, spelt_out, split_words, terms, terms_and_words
-from orchestrator.pipeline.clauses import MAX_CUT, clean, masked, split_clauses, split_left_out
+from orchestrator.pipeline.clauses import (
+    MAX_CUT,
+    MIN_TERMS,
+    QUOTE,
+    clean,
+    masked,
+    split_clauses,
+    split_left_out,
+)
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
@@ -24,6 +32,9 @@ the git status of repo_path /tmp/x/repo" was bound to `git_show`."""
 _IDENTIFIER = re.compile(r"(?<![^\W_])(?=[\w-]*\d)(?=[\w-]*[^\W_]{6}|(?:[\w-]*\d){3})[\w-]{6,}")
 """An identifier, a date or a long number, such as 019f95241e00 or 2026-12-04. It is a value, and its pieces have
 vectors of other words: 8 % of the tasks of the development sets have one."""
+
+_FILE = re.compile(r"\.\w{1,5}\W*\Z")
+"""The end of a quoted file's name, with its quotation mark."""
 
 _NO_WORDS: frozenset[str] = frozenset()
 
@@ -102,7 +113,7 @@ class Understood:
 
     @property
     def texts(self) -> list[str]:
-        """The texts to embed: the whole task, its parts, the earlier texts, without identifiers.
+        """The texts to embed: the whole task, its parts, the earlier texts, without quotations and identifiers.
 
         A path is replaced by its last name.
         """
@@ -110,7 +121,7 @@ class Understood:
         parts = [part.meant for part in self.parts]
         earlier = [text for text, _ in self.earlier]
         return [
-            _IDENTIFIER.sub("", _FOLDERS.sub("", spelt_out(text)))
+            _IDENTIFIER.sub("", _FOLDERS.sub("", spelt_out(_unquoted(text))))
             for text in (whole, *parts, *earlier)
         ]
 
@@ -209,6 +220,19 @@ def _weights(text: str, terms_in_order: Sequence[str]) -> dict[str, float]:
     for term in weights.keys() - outside:
         weights[term] *= QUOTED
     return weights
+
+
+def _unquoted(text: str) -> str:
+    """Return the text without quotations, which are values, unless little else is left.
+
+    The ending of a quoted file's name tells what the task is about.
+    """
+    unquoted = QUOTE.sub(_file_in, text) if len(text) <= MAX_CUT else text
+    return unquoted if unquoted != text and len(terms(unquoted)) >= MIN_TERMS else text
+
+
+def _file_in(quote: re.Match[str]) -> str:
+    return quote.group() if _FILE.search(quote.group()) else " "
 
 
 def _plain_words(unquoted: str) -> list[str]:
