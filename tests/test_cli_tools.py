@@ -141,7 +141,8 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
 
 
 @pytest.mark.usefixtures("mcp_file")
-def test_a_saved_index_keeps_no_removed_tool(toolroute: Run) -> None:
+def test_a_saved_index_keeps_no_removed_tool(toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     tools = [{"server": "many", "name": f"send{number}"} for number in range(100)]
     Path("tools.json").write_text(json.dumps([*tools, {"server": "secret", "name": "launch"}]))
     toolroute("tools", "import", "tools.json", "--store", "store")
