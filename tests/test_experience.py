@@ -162,7 +162,7 @@ async def test_what_several_people_used_each_time_comes_first() -> None:
     alone = Router(Catalogue(MAILS))
     for number in range(1, 25):
         await alone.record(f"tell bob by mail that item {number} is late", used=[other], actor="one")
-    assert keys(await alone.route("tell ann by mail that the train is early"))[0] == first
+    assert keys(await alone.route("mail the landlord about the broken heating"))[0] == first
 
 
 async def test_what_a_task_passed_over_for_a_tool_that_is_flagged_now_keeps_its_place() -> None:
