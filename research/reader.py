@@ -3,7 +3,7 @@
 It starts from all-MiniLM-L6-v2 and needs torch besides the packages of `requirements.in`. Its first layers read the
 request and the tool alone, so that it begins as the bi-encoder that it was. First it learns which of six tools is right
 (`written/reader/labelled.jsonl`), then the scores of a language model for twelve tools (`scored.jsonl`), then both. It
-takes about 20 minutes of one core. The result depends on the order of sums, so two runs differ a little.
+takes about 1,000 seconds of one core. The result depends on the order of sums, so two runs differ a little.
 """
 
 import argparse

@@ -219,7 +219,10 @@ def test_a_place_that_is_empty_as_an_unset_variable_is_refused(toolroute: Run, m
         (("experience", "replay", "--from", "x", "--store", "y"), "--store has no effect with --from and --catalogue"),
     ],
 )
-def test_an_option_without_an_effect_is_refused(toolroute: Run, command: tuple[str, ...], refused: str) -> None:
+def test_an_option_without_an_effect_is_refused(
+    toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], refused: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     Path("x").write_text("")
     result = toolroute(*command, "--catalogue", CATALOGUE)
     assert result.exit_code == 2

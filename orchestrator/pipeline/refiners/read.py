@@ -24,7 +24,7 @@ FIRST = 6
 """The number of tools that are read. With ten, recall@5 is lower and hit@1 the same."""
 WEIGHT = 0.5
 """The weight of the reader's scores against the log-odds. Fitted to written requests."""
-LEAD, ODDS, BIAS = 0.5, 0.2, -0.45
+LEAD, ODDS, BIAS = 0.33, 0.3, -0.45
 """The log-odds of the new first tool to be right: the factors of its lead and of its log-odds, and the bias."""
 UNREAD = "the reader did not order the first tools: "
 
