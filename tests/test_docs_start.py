@@ -21,7 +21,7 @@ def test_servers_are_listed_called_and_served_as_the_page_shows(tmp_path: Path) 
     environment = fresh_home(tmp_path)
     prints_what_it_shows("docs/tutorials/ai-client.md", environment)
     [code] = python_of("docs/tutorials/ai-client.md")
-    assert lines(printed(code, tmp_path, environment)) == ["files:count_words 000"]
+    assert lines(printed(code, tmp_path, environment)) == ["files:count_words 0"]
     searched = code.replace('print(tool, counted.structured_content["words"])', "print(found.content[0].text)")
     answer = json.loads(printed(searched, tmp_path, environment))
     page = (ROOT / "docs/how-to/serve.md").read_text(encoding="utf-8")

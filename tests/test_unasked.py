@@ -44,6 +44,10 @@ READING = {
     "git:list_branches",
     "builtin:ask_user",
     "postgres:list_schemas",
+    "translate:translate_text",
+    "translate:detect_language",
+    "gmail:search_messages",
+    "datadog:search_logs",
 }
 """What these sentences may call at once: each was looked at, and changes nothing."""
 

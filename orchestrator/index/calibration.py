@@ -254,8 +254,11 @@ def ordered(
     behind, described = _compared(read)
     of_all = np.tile(behind.min(axis=0), (len(chances), 1))
     of_all[best] = behind
-    rows = _order_rows(log_odds(chances, 1e-6), of_all, described, asked)
-    return order(rows) * (chances > 0)
+    odds = log_odds(chances, 1e-6)
+    unread = order(_order_rows(odds, np.zeros_like(of_all), described, asked))
+    after = order(_order_rows(odds, of_all, described, asked))
+    # Between short descriptions the factors would be negative, and a tool would gain by what its sentences lack.
+    return np.minimum(unread, after) * (chances > 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

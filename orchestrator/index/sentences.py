@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
-from orchestrator.index.text import plain_stems, spaced, stop_stems
+from orchestrator.index.text import described, named, plain_stems, spaced, stop_stems
 from orchestrator.records.tool import Tool
 
 MAX_SENTENCES, MAX_CHARS, MAX_WORDS = 16, 1_000, 60
@@ -38,19 +38,20 @@ class Sentences(NamedTuple):
 
 
 def sentences_of(tool: Tool) -> Sentences:
-    """Return the sentences of a tool's description, and its name as the last one."""
-    described = tool.description[:MAX_CHARS]
-    texts = [*_END.split(described)[:MAX_SENTENCES], spaced(tool.name)]
+    """Return the sentences of a tool's description, and the words of its name and title as the last one."""
+    text = described(tool)[:MAX_CHARS]
+    sentences = [*_END.split(text)[:MAX_SENTENCES], spaced(named(tool))]
     return Sentences(
-        stems=tuple(" ".join(plain_stems(text)) for text in texts),
-        length=math.log1p(len(described.split())),
+        stems=tuple(" ".join(plain_stems(sentence)) for sentence in sentences),
+        length=math.log1p(len(text.split())),
     )
 
 
 def ordered_shares(request: str, tools: Sequence[Sentences]) -> NDArray[np.float64]:
     """Return the greatest share of a request in one sentence of each tool, in the same order [tools, 2].
 
-    The first column is the share of all words, the second one that of the words that are no stop words.
+    The first column is the share of all words, the second one that of the words that are no stop words. A name has no
+    stop words, so in the first column it counts as if it had those of the request: "add a note" is all in `add_note`.
 
     Args:
         request: The request.
@@ -63,12 +64,18 @@ def ordered_shares(request: str, tools: Sequence[Sentences]) -> NDArray[np.float
     stop_letters = {ord(letters[word]): None for word in letters.keys() & stop_stems()}
     written = _letters(words, letters)
     contents = written.translate(stop_letters)
-    shares = np.zeros((len(tools), 2))
+    shares = np.zeros((len(tools), 3))
     for row, sentences in enumerate(tools):
-        spelt = {_letters(sentence.split(), letters) for sentence in sentences.stems}
-        contained = {sentence.translate(stop_letters) for sentence in spelt}
-        shares[row] = _longest(written, spelt), _longest(contents, contained)
-    return shares / [max(len(written), 1), max(len(contents), 1)]
+        spelt = [_letters(sentence.split(), letters) for sentence in sentences.stems]
+        contained = [sentence.translate(stop_letters) for sentence in spelt]
+        shares[row] = (
+            _longest(written, set(spelt)),
+            _longest(contents, set(contained)),
+            _longest(contents, {contained[-1]}),
+        )
+    shares /= [max(len(written), 1), max(len(contents), 1), max(len(contents), 1)]
+    sentence, content, name = shares.T
+    return np.column_stack([np.maximum(sentence, name), content])
 
 
 def _letters(words: Sequence[str], letters: dict[str, str]) -> str:
