@@ -97,6 +97,25 @@ OLDER_FORM = {
         "/do": {"post": {"operationId": "do", "parameters": [{"name": "a", "in": "formData", "type": "string"}]}}
     },
 }
+OLDER_BODY = {
+    "swagger": "2.0",
+    "info": {"title": "x"},
+    "consumes": ["*/*"],
+    "paths": {
+        "/do": {
+            "post": {
+                "operationId": "do",
+                "parameters": [
+                    {
+                        "name": "it",
+                        "in": "body",
+                        "schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}},
+                    }
+                ],
+            }
+        }
+    },
+}
 
 
 class Api:
@@ -186,6 +205,13 @@ async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
         ),
         (OLDER_FORM, {"a": "b c"}, {"content-type": "application/x-www-form-urlencoded", "body": "a=b+c"}),
         (operation(body="text/plain"), {"body": "hello"}, {"content-type": "text/plain", "body": "hello"}),
+        (operation(body="text/plain"), {}, {"body": ""}),
+        (
+            operation(body="*/*", fields={"ok": TEXT}),
+            {"ok": "a"},
+            {"content-type": "application/json", "body": '{"ok": "a"}'},
+        ),
+        (OLDER_BODY, {"ok": True}, {"content-type": "application/json", "body": '{"ok": true}'}),
         (
             operation(body="application/vnd.api+json", fields={"a": TEXT}),
             {"a": "b"},
@@ -221,6 +247,8 @@ async def test_an_address_has_its_variables_and_an_operation_its_own(api: Api) -
     document["paths"]["/do"]["servers"] = [{"url": f"{api.url}/own"}]
     assert (await api.call_of(document, "do", OpenApiExecutor(document), {}))["path"] == "POST /own/do"
     assert (await api.call_of(document, "do", OpenApiExecutor(document, url=api.url), {}))["path"] == "POST /do"
+    document["paths"]["/do"]["servers"] = [{"url": "/other"}]
+    assert (await api.call_of(document, "do", OpenApiExecutor(document), {}))["path"] == "POST /other/do"
 
 
 def test_a_model_is_not_asked_for_what_it_cannot_send() -> None:

@@ -109,6 +109,12 @@ async def test_a_damaged_reader_leaves_the_order(tmp_path: Path) -> None:
     assert f"{tmp_path} is no reader" in decision.warnings[0]
 
 
+async def test_half_a_surrogate_pair_is_read() -> None:
+    decision = await routed(DOUBTFUL + " \ud83d", reader=FOLDER)
+    assert keys(decision)
+    assert not any(read.UNREAD in warning for warning in decision.warnings)
+
+
 def test_a_folder_without_a_reader_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match=r"has no reader\.safetensors and no tokenizer\.json: set TOOLROUTE_READER"):
         Router(PLANNED, options=Options(reader=str(tmp_path)))

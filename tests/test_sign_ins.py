@@ -30,7 +30,10 @@ from orchestrator import OrchestratorPlugin
 from orchestrator.activities.activities import Activities
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.signin.callback import Callback
+from orchestrator.mcp.signin.files import SignIn, SignInFile
+from orchestrator.mcp.signin.provider import SignInProvider
 from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Kind, Tool
 from tests.command_line import COMMAND, Run
@@ -543,3 +546,47 @@ async def test_an_answer_that_unpacks_to_gigabytes_ends_the_sign_in(path: str) -
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < 30 * 2**20
+
+
+async def test_a_refusing_server_gets_no_client_secret() -> None:
+    entry = {"clientId": "ours", "clientSecret": "kept-secret", "callbackPort": 3333}
+    config = McpConfig.parse({"mcpServers": {"it": {"url": "https://mcp.example.com/mcp", "oauth": entry}}})
+    spec = config.servers["it"]
+    request = httpx2.Request("POST", "https://mcp.example.com/mcp", json={})
+    flow = SignInProvider(spec, spec.launch()).async_auth_flow(request)
+    assert await anext(flow) is request
+    answer = await flow.asend(httpx2.Response(401, json={"error": "invalid_client"}, request=request))
+    assert b"kept-secret" not in answer.content
+    assert answer.method == "GET"
+    await flow.aclose()
+
+
+@pytest.mark.parametrize(
+    ("status", "challenge"),
+    [(403, 'Bearer error="insufficient_scope", scope="admin"'), (401, 'Bearer error="invalid_token"')],
+)
+async def test_a_server_that_keeps_refusing_ends_the_call(status: int, challenge: str) -> None:
+    requests: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        requests.append(request.url.path)
+        if request.url.path == "/token":
+            token = {"access_token": f"new-{len(requests)}", "token_type": "Bearer", "refresh_token": "again"}
+            return JSONResponse(token)
+        return Response(status_code=status, headers={"www-authenticate": challenge})
+
+    with served(Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])) as url:
+        config = McpConfig.parse({"mcpServers": {"it": {"url": f"{url}/mcp"}}})
+        spec = config.servers["it"]
+        SignInFile("local", spec, spec.launch()).write(
+            SignIn(
+                token={"access_token": "old", "token_type": "Bearer", "refresh_token": "again"},
+                client={"client_id": "c", "redirect_uris": ["http://localhost:1/callback"]},
+                server={"issuer": url, "authorization_endpoint": f"{url}/authorize", "token_endpoint": f"{url}/token"},
+                expires_at=time.time() + 3600,
+            )
+        )
+        async with Connections(config) as connections, asyncio.timeout(60):
+            with pytest.raises(Unauthorised, match="toolroute login it"):
+                await connections.call("it:x", {})
+    assert len(requests) < 20

@@ -79,6 +79,8 @@ def test_the_environment_may_have_settings_for_other_programs(monkeypatch: pytes
 def test_models_need_a_stage_that_asks_them() -> None:
     with pytest.raises(InvalidConfig, match="models has no effect: no stage of routing asks a model"):
         Router(sample(), models=lambda: None)
+    with Router(sample(), models=lambda: None, options=Options(pipeline="coderag")):
+        pass
 
 
 @pytest.mark.parametrize("store", [None, STORE])

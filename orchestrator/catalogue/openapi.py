@@ -35,6 +35,7 @@ _HINTS = {
 }
 _FORM = "application/x-www-form-urlencoded"
 _MULTIPART = "multipart/form-data"
+_ANY = ("*/*", "application/*")
 _JSON = "application/json"
 _RESERVED_HEADERS = frozenset(("accept", "authorization", "content-type"))
 """Header parameters that OpenAPI ignores. The executor sends them itself."""
@@ -185,7 +186,7 @@ class OpenApi:
     def _media_type_of_fields(self, operation: Mapping[str, Any]) -> str:
         """Return the type of a body of OpenAPI 2.0. JSON, if the operation takes it."""
         consumes = operation.get("consumes") or self.document.get("consumes") or [_JSON]
-        return _JSON if _JSON in consumes else str(consumes[0])
+        return _best_media_type([*map(str, consumes)])
 
     def _add_parameter(self, inputs: "_Inputs", parameter: Mapping[str, Any]) -> None:
         location = str(parameter.get("in", ""))
@@ -340,7 +341,8 @@ def _with_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_json(media_type: str) -> bool:
-    return "json" in media_type
+    """Return True for a type of JSON, and for any type, which JSON is."""
+    return "json" in media_type or media_type in _ANY
 
 
 def _best_media_type(media_types: list[str]) -> str:
@@ -360,12 +362,13 @@ def encoded_body(operation: Operation, body: Any) -> tuple[str, dict[str, Any]]:
     """
     media_type = operation.media_type or _JSON
     if _is_json(media_type):
-        return media_type, {"content": json.dumps(body, ensure_ascii=False).encode()}
+        sent = _JSON if media_type in _ANY else media_type
+        return sent, {"content": json.dumps(body, ensure_ascii=False).encode()}
     if media_type == _FORM:
         return media_type, {"content": urlencode(list(form_fields(body)))}
     if media_type == _MULTIPART:  # httpx adds the boundary to the content type.
         return "", {"files": [(name, (None, text)) for name, text in form_fields(body)]}
-    return media_type, {"content": str(body)}
+    return media_type, {"content": plain_text(body)}
 
 
 def form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

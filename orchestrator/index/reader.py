@@ -99,7 +99,9 @@ class Reader:
         )
 
     def _ids(self, text: str, most: int) -> list[int]:
-        return [self._start, *self._tokenizer.encode(text, False)[: most - 2], self._end]
+        # A half of a surrogate pair has no bytes.
+        written = text.encode("utf-8", "replace").decode()
+        return [self._start, *self._tokenizer.encode(written, False)[: most - 2], self._end]
 
     def _alone(self, texts: Sequence[Sequence[int]]) -> tuple[Floats, Mask]:
         """Return the states of texts that are read alone [texts, tokens, dimension], and which tokens are there."""

@@ -106,19 +106,22 @@ class Pool:
             self._close_surplus()
 
     async def _join(
-        self, server: Server, deadline: float | None, in_turn: bool
+        self, server: Server, deadline: float | None, in_turn: bool, *, again: bool = True
     ) -> tuple[Connection, Asker | None]:
-        """Wait until a connection is ready, as one of its callers."""
+        """Wait until a connection is ready, as one of its callers.
+
+        If a sign-in was written since the connection began, it connects once more. Not more often, because a connection
+        writes sign-ins as well: a renewed token and the scope that its server wants.
+        """
         connection = self._present_or_new(server, in_turn)
         asker = connection.join()
         try:
             await connection.until_settled(deadline)
         except Unauthorised:
             connection.leave(asker)
-            if connection.sign_ins == sign_ins.stamp():
+            if not again or connection.sign_ins == sign_ins.stamp():
                 raise
-            # A person has signed in since this connection began.
-            return await self._join(server, deadline, in_turn)
+            return await self._join(server, deadline, in_turn, again=False)
         except BaseException:
             connection.leave(asker)
             raise

@@ -13,6 +13,7 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.options import Options, set_in_code
 from orchestrator.pipeline.legs.keyword import never
 from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.pipeline.presets import preset
 from orchestrator.store.sources import Source
 from orchestrator.store.store import Store
 
@@ -42,7 +43,9 @@ def require_effect(
             "entries has no effect: only a store that the Router opens has tools of a configuration; "
             "give its folder or URL, or give the entries to your Store"
         )
-    if "models" in given and "model" not in (options.understand, options.decide):
+    asks_model = "model" in (options.understand, options.decide)
+    # Only of the default pipeline it is known that no other stage asks a model.
+    if "models" in given and not asks_model and pipeline == preset("default"):
         raise InvalidConfig(
             "models has no effect: no stage of routing asks a model; give Options(decide='model') or "
             "Options(understand='model'), or leave it out"

@@ -112,9 +112,11 @@ class SignInProvider(OAuthClientProvider):
                 outgoing.extensions.setdefault("timeout", _TIMEOUT)
                 self.address = str(outgoing.url.copy_with(query=None))
                 response = yield outgoing
-                again = await with_other_method(self.context, outgoing, response)
-                if again is not None:
-                    response = yield again
+                if outgoing is not request:
+                    # The MCP server itself never gets the client's secret.
+                    again = await with_other_method(self.context, outgoing, response)
+                    if again is not None:
+                        response = yield again
                 open_to_all = (
                     outgoing is request
                     and self.context.current_tokens is None

@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 from orchestrator.catalogue.openapi import (
     WHOLE_BODY,
@@ -104,13 +104,13 @@ class OpenApiExecutor(HttpExecutor):
                     path = path.replace(f"{{{name}}}", _path_part(text))
         self._authorise(operation, headers, parameters)
         content: dict[str, Any] | None = None
-        if body:
-            content_type, content = encoded_body(
-                operation, body[WHOLE_BODY] if operation.has_whole_body else body
-            )
+        sent = body.get(WHOLE_BODY) if operation.has_whole_body else body
+        if sent or WHOLE_BODY in body:
+            content_type, content = encoded_body(operation, sent)
             if content_type:
                 headers["Content-Type"] = content_type
-        base = self._url_of_all or operation.url.rstrip("/") or self.url
+        # An address of one operation may be relative to that of the document.
+        base = self._url_of_all or urljoin(f"{self.url}/", operation.url).rstrip("/")
         return await self.request(
             call,
             operation.method,

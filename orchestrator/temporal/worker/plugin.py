@@ -306,8 +306,9 @@ class _Settings:
 
     @property
     def asks_model_in_routes(self) -> bool:
-        """Whether a stage of routing asks a language model."""
-        return "model" in (self.options.understand, self.options.decide)
+        """Whether a stage of routing may ask a language model."""
+        is_default = self.options.pipeline == "default"
+        return not is_default or "model" in (self.options.understand, self.options.decide)
 
     def models(self) -> "Models | None":
         """Return the models that the options name."""
