@@ -134,7 +134,6 @@ async def test_listed_names_share_the_cue_and_the_negation(desk: Router) -> None
         ("but not playwright", ("playwright",)),
         ("not in playwright", ("playwright",)),
         ("anything but playwright", ("playwright",)),
-        ("post it in jira instead of slack", ("slack",)),
         ("post it not only in slack but also in jira", ()),
         ("don't forget to post it in slack", ()),
         ("don't wait, post it in slack", ()),

@@ -51,10 +51,9 @@ _BEHIND_TO = re.compile(r"\bto\s+([a-z]+)", re.IGNORECASE)
 
 _NEGATION = re.compile(
     r"(?i)(?<![\w-])(?:not(?!\s+only\b)|never|n(?:o|one|or|either|othing|obody)(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|avoid|without"
-    r"|anything\s+but|instead\s+of)(?![\w-])"
+    r"|anything\s+but)(?![\w-])"
 )
-"""Words after which a plan takes nothing over, and after which a server is not wanted. All five development tasks with
-"instead of" name behind it what is not wanted."""
+"""Words after which a plan takes nothing over, and after which a server is not wanted."""
 _REFUSAL = re.compile(r"(?i)\A\W*no\W*(?:[,.;:!?\n]|\Z)")
 _WORDS_OF_ANSWER = 2
 """The maximum number of terms after "no" of an answer, as in "no, leave it". A longer text is a task."""
