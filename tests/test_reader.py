@@ -4,11 +4,13 @@ import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 
 from orchestrator import Catalogue, Decision, Options, OrchestratorPlugin, Router, RouteRequest, Tool
 from orchestrator.errors import InvalidConfig
@@ -107,6 +109,16 @@ async def test_a_damaged_reader_leaves_the_order(tmp_path: Path) -> None:
     decision = await routed(DOUBTFUL, reader=str(tmp_path))
     assert keys(decision) == keys(await routed(DOUBTFUL))
     assert f"{tmp_path} is no reader" in decision.warnings[0]
+
+
+async def test_a_reader_without_some_weights_leaves_the_order(tmp_path: Path) -> None:
+    weights = load_file(f"{FOLDER}/reader.safetensors")
+    del weights["pos.weight"]
+    save_file(weights, tmp_path / "reader.safetensors")
+    copyfile(f"{FOLDER}/tokenizer.json", tmp_path / "tokenizer.json")
+    decision = await routed(DOUBTFUL, reader=str(tmp_path))
+    assert keys(decision) == keys(await routed(DOUBTFUL))
+    assert decision.warnings == (f"{read.UNREAD}its file has no weights 'pos.weight'",)
 
 
 async def test_half_a_surrogate_pair_is_read() -> None:

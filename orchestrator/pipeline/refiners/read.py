@@ -53,7 +53,9 @@ async def _read(state: State, first: tuple[int, ...]) -> State:
             scores = await _THREADS.run(work)
     except TimeoutError:
         return state.warned(f"{UNREAD}it took longer than {seconds:g} seconds (route_timeout_s)")
-    except (InvalidConfig, KeyError, ValueError) as error:
+    except KeyError as error:
+        return state.warned(f"{UNREAD}its file has no weights {error}")
+    except (InvalidConfig, ValueError) as error:
         return state.warned(f"{UNREAD}{error}")
     return _with_scores(state, first, scores)
 
