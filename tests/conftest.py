@@ -12,14 +12,15 @@ from tests.command_line import mcp_file, route, toolroute
 from tests.gateway import own_settings
 from tests.runner import runner, serve
 from tests.scripted import model
+from tests.servers.signed_in import accounts, own_sign_ins, web
 from tests.shared_data import bench
 from tests.stores import place, store
 from tests.temporal import task_queue
 from tests.temporal_server import temporal_address
 from tests.user import user
 
-__all__ = ["bench", "browser", "mcp_file", "model", "own_settings", "place", "route", "router", "runner", "serve"]
-__all__ += ["store", "task_queue", "temporal_address", "toolroute", "user"]
+__all__ = ["accounts", "bench", "browser", "mcp_file", "model", "own_settings", "own_sign_ins", "place", "route"]
+__all__ += ["router", "runner", "serve", "store", "task_queue", "temporal_address", "toolroute", "user", "web"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,37 +1,27 @@
 """Signing in where nobody registers clients: metadata documents, further scopes, and workers without a person."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-from mcp import Client
 from mcp.types import ElicitResult
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from orchestrator import Connections, Router
 from orchestrator.errors import InvalidConfig, Unauthorised
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.mcp.signin.files import folder
-from orchestrator.mcp.signin.oauth import login
-from orchestrator.records.call import Approve
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
 from tests.command_line import Run
+from tests.gateway import serving
 from tests.loopback import served
+from tests.servers.signed_in import Entry, browse, kept_files
 from tests.servers.signing import signing
 from tests.servers.start import config, text_of
 from tests.servers.workers import DOCUMENT, IDENTITY_TOKEN, PEM, Front, WorkerAccounts, with_metadata_documents
 
-
-@pytest.fixture(autouse=True)
-def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+pytestmark = pytest.mark.usefixtures("own_sign_ins")
 
 
 @pytest.fixture
@@ -48,24 +38,8 @@ def web(accounts: WorkerAccounts) -> Iterator[str]:
         yield web
 
 
-async def browse(link: str, take: Callable[[str], str]) -> None:
-    async with httpx2.AsyncClient(follow_redirects=True) as browser:
-        page = await browser.get(link)
-    assert page.status_code == 200, page.text
-
-
-def servers_of(web: str, **settings: Any) -> McpConfig:
-    return McpConfig.of(config(it={"url": f"{web}/mcp", "oauth": settings}))
-
-
-async def sign_in(servers: McpConfig) -> None:
-    spec = servers.servers["it"]
-    await login("local", spec, spec.launch(), browse)
-
-
-async def called(servers: McpConfig, tool: str) -> str:
-    async with Connections(servers) as connections:
-        return (await connections.call(f"it:{tool}")).text
+def entry_of(web: str, **settings: Any) -> Entry:
+    return Entry(web, oauth=settings)
 
 
 @pytest.mark.parametrize("by", ["entry", "variable"])
@@ -75,15 +49,15 @@ async def test_a_metadata_document_signs_in(
     settings = {"clientId": DOCUMENT} if by == "entry" else {}
     if by == "variable":
         monkeypatch.setenv("TOOLROUTE_CLIENT_METADATA_URL", DOCUMENT)
-    servers = servers_of(web, callbackPort=accounts.callback_port, **settings)
-    await sign_in(servers)
-    assert await called(servers, "whoami") == "ada"
+    entry = entry_of(web, callbackPort=accounts.callback_port, **settings)
+    await entry.login()
+    assert await entry.whoami() == "ada"
     assert accounts.forms[0]["client_id"] == DOCUMENT
 
 
 async def test_registration_that_is_off_names_the_document(web: str) -> None:
     with pytest.raises(Unauthorised, match=r"host one, and set TOOLROUTE_CLIENT_METADATA_URL to its https address$"):
-        await sign_in(servers_of(web))
+        await entry_of(web).login()
 
 
 async def test_a_server_without_documents_registers_the_client(
@@ -91,9 +65,9 @@ async def test_a_server_without_documents_registers_the_client(
 ) -> None:
     monkeypatch.setenv("TOOLROUTE_CLIENT_METADATA_URL", DOCUMENT)
     with signing(accounts) as web:
-        servers = servers_of(web)
-        await sign_in(servers)
-        assert await called(servers, "whoami") == "ada"
+        entry = entry_of(web)
+        await entry.login()
+        assert await entry.whoami() == "ada"
     assert accounts.forms == []
     assert len(accounts.clients) == 2
 
@@ -102,7 +76,7 @@ async def test_a_server_without_documents_registers_the_client(
 async def test_an_address_of_no_document_is_refused(web: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLROUTE_CLIENT_METADATA_URL", address)
     with pytest.raises(InvalidConfig, match="give the https address of a client metadata document, with a path"):
-        await sign_in(servers_of(web))
+        await entry_of(web).login()
 
 
 @pytest.mark.parametrize("names", ["resource", "issuer", "token"])
@@ -125,16 +99,16 @@ async def test_link_local_addresses_are_not_opened(names: str, host: str) -> Non
 
     app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
     with served(app) as web, pytest.raises(Unauthorised, match=r"'it': it names the address .*, which is link-local"):
-        await sign_in(servers_of(web))
+        await entry_of(web).login()
 
 
 async def test_a_further_scope_is_asked_for_at_the_next_sign_in(web: str, accounts: WorkerAccounts) -> None:
-    servers = servers_of(web, clientId=DOCUMENT, callbackPort=accounts.callback_port, scopes=["read"])
-    await sign_in(servers)
-    async with Connections(servers) as connections:
+    entry = entry_of(web, clientId=DOCUMENT, callbackPort=accounts.callback_port, scopes=["read"])
+    await entry.login()
+    async with entry.servers() as connections:
         with pytest.raises(Unauthorised, match=r"asks for the further scope write\): run `toolroute login it"):
             await connections.call("it:erase")
-        await sign_in(servers)
+        await entry.login()
         assert (await connections.call("it:erase")).text == "erased"
         assert (await connections.call("it:whoami")).text == "ada"
     assert [asked.scopes for asked in accounts.asked] == [["read"], ["read", "write"]]
@@ -144,15 +118,16 @@ async def test_a_client_is_shown_the_link_for_a_further_scope(
     web: str, accounts: WorkerAccounts, tmp_path: Path
 ) -> None:
     async def ask(_: object, params: Any) -> ElicitResult:
-        await browse(params.url, lambda _: "")
+        await browse(params.url)
         return ElicitResult(action="accept")
 
-    servers = servers_of(web, clientId=DOCUMENT, callbackPort=accounts.callback_port, scopes=["read"])
-    await sign_in(servers)
-    async with Gateway(servers, Router(stores=[str(tmp_path / "store")])) as gateway:
-        server = make_server(gateway, "local", approve=Approve.NEVER)
-        async with Client(server, elicitation_callback=ask) as client:
-            assert text_of(await client.call_tool("call_tool", {"tool": "it:erase"})) == "erased"
+    entry = entry_of(web, clientId=DOCUMENT, callbackPort=accounts.callback_port, scopes=["read"])
+    await entry.login()
+    async with (
+        serving(tmp_path, entry.mcp_servers) as gateway,
+        gateway.client("local", elicitation_callback=ask) as client,
+    ):
+        assert text_of(await client.call_tool("call_tool", {"tool": "it:erase"})) == "erased"
 
 
 def worker_settings(web: str, grant: str) -> dict[str, Any]:
@@ -173,14 +148,14 @@ async def test_a_worker_signs_in_without_a_person(
     accounts.clients["worker"].token_endpoint_auth_method = (
         "client_secret_post" if grant == "id-jag" else "client_secret_basic"
     )
-    async with Connections(servers_of(web, **worker_settings(web, grant))) as connections:
+    async with entry_of(web, **worker_settings(web, grant)).servers() as connections:
         assert (await connections.call("it:whoami")).text == subject
         assert (await connections.call("it:erase")).text == "erased"
         accounts.access.clear()
         assert (await connections.call("it:whoami")).text == subject
     assert [form.get("scope") for form in accounts.forms][:2] == ["read", "read write"]
     assert accounts.asked == []
-    assert not list(folder().glob("*.json"))
+    assert kept_files() == []
 
 
 @pytest.mark.parametrize(
@@ -194,20 +169,20 @@ async def test_a_worker_signs_in_without_a_person(
 async def test_refused_credentials_name_the_block(web: str, change: dict[str, str], problem: str) -> None:
     settings = worker_settings(web, "secret") | change
     with pytest.raises(Unauthorised, match=problem) as refused:
-        await called(servers_of(web, **settings), "whoami")
+        await entry_of(web, **settings).whoami()
     assert "wrong-secret" not in str(refused.value)
 
 
 async def test_an_identity_that_is_refused_says_who_refused(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IDENTITY", "token-of-somebody")
     with pytest.raises(Unauthorised, match=r"/idp/token gave no ID-JAG \(HTTP 400: .*unknown identity") as refused:
-        await called(servers_of(web, **worker_settings(web, "id-jag")), "whoami")
+        await entry_of(web, **worker_settings(web, "id-jag")).whoami()
     assert "token-of-somebody" not in str(refused.value)
 
 
 def test_an_incomplete_worker_names_what_is_missing() -> None:
     settings = {"grant": "jwt-bearer", "clientId": "worker"}
-    problem = servers_of("http://localhost:1", **settings).servers["it"].problem
+    problem = entry_of("http://localhost:1", **settings).config.servers["it"].problem
     assert "grant 'jwt-bearer' also needs issuer, clientSecret, identityProvider" in problem
 
 

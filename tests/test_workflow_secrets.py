@@ -21,7 +21,7 @@ from tests.decisions import ALL
 from tests.loopback import served
 from tests.runner import Runner, Serve, statuses
 from tests.servers.byhand import HELLO, OBJECT
-from tests.servers.signed_in import Entry
+from tests.servers.signed_in import Entry, expire
 from tests.servers.signing import Accounts, signing
 from tests.servers.start import entry
 
@@ -129,7 +129,7 @@ async def test_the_tokens_of_a_sign_in_enter_no_history(
     with signing(accounts) as web:
         signed_in = Entry(web, tenant="org:1")
         await signed_in.login()
-        signed_in.expire()  # So that the worker renews the token.
+        expire()  # So that the worker renews the token.
         whoami = Tool(server="it", name="whoami", description="Say who is signed in")
         plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, whoami]), mcp_servers=signed_in.mcp_servers)
         runner = await serve(plugin)
