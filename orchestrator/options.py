@@ -1,6 +1,6 @@
 """All settings. Only this module reads the environment. docs/reference/settings.md lists the settings.
 
-API keys are not settings. QDRANT_API_KEY, OPENAI_API_KEY and TOOLROUTE_RERANK_KEY are read when a client opens. The
+API keys are not settings. QDRANT_API_KEY and OPENAI_API_KEY are read when a client opens. The
 Temporal SDK reads TEMPORAL_API_KEY, TEMPORAL_TLS and similar variables.
 """
 
@@ -29,7 +29,7 @@ from orchestrator.errors import InvalidConfig
 class Options:
     """Settings with their defaults.
 
-    `repr` does not show the addresses of the store, the models and the reranker.
+    `repr` does not show the addresses of the store and the models.
 
     Raises:
         InvalidConfig: A value is out of range.
@@ -63,18 +63,12 @@ class Options:
     """`model`: a language model writes which tools a task needs, and each of these needs is searched as well. `plain`:
     no model.
     """
-    decide: Annotated[Literal["off", "model", "rerank"], Give("off, model or rerank")] = "off"
-    """The second stage, which reads the first 20 candidates: `model` (the language model), `rerank` (a reranker) or
-    `off`.
-    """
-    rerank_url: Text = field(default="", repr=False)
-    """The address of the reranker, without the final `/rerank`."""
-    rerank_model: Text = ""
-    """The name of the reranker's model, if the endpoint serves several."""
+    decide: Annotated[Literal["off", "model"], Give("off or model")] = "off"
+    """The second stage: `model` (the language model reads the first 20 candidates) or `off`."""
     reader: Text = ""
     """The folder of a reader, which orders the first tools again where the confidence is doubtful. Empty: none."""
     route_timeout_s: Seconds = 10.0
-    """Seconds that a route waits for each answer of a language model, a reranker or the reader."""
+    """Seconds that a route waits for each answer of a language model or the reader."""
     temporal_address: Text = ""
     """The address of the Temporal server. Default: `localhost:7233`."""
     temporal_namespace: Text = ""
@@ -144,7 +138,7 @@ CLIENT_METADATA_URL = "TOOLROUTE_CLIENT_METADATA_URL"
 _OWN = (
     "store collections embedder languages pipeline semantic_timeout_s store_timeout_s calibration experience "
     "experience_days temporal_ui external_storage changes audit model model_route model_plan model_timeout_s "
-    "understand decide rerank_url rerank_model reader route_timeout_s registry"
+    "understand decide reader route_timeout_s registry"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},
@@ -186,7 +180,7 @@ def options_over(given: Mapping[str, Any]) -> Options:
 
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return each variable that begins with `TOOLROUTE_` but is no setting, with the most similar setting or ""."""
-    names = sorted((*_VARIABLES.values(), "TOOLROUTE_RERANK_KEY", CLIENT_METADATA_URL))
+    names = sorted((*_VARIABLES.values(), CLIENT_METADATA_URL))
     environ = os.environ if environ is None else environ
     unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in names)
     return {name: nearly(name, names) for name in unread}
@@ -221,11 +215,6 @@ def store_key() -> str | None:
 def model_key() -> str | None:
     """Return the API key of the language model. It is read when a client opens, and no record contains it."""
     return os.environ.get("OPENAI_API_KEY", "").strip() or None
-
-
-def rerank_key() -> str | None:
-    """Return the API key of the reranker. It is read when a client opens, and no record contains it."""
-    return os.environ.get("TOOLROUTE_RERANK_KEY", "").strip() or None
 
 
 def captures_content() -> bool:

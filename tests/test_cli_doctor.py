@@ -14,7 +14,6 @@ from orchestrator.store.store import Store
 from orchestrator.store.tool_records import tool_id
 from orchestrator.store.vectors import collection_of
 from orchestrator.temporal.client import devserver
-from orchestrator.testing import Fault, Raw, ScriptedModel
 from tests.catalogues import tool
 from tests.command_line import Run
 from tests.qdrant_front import qdrant_front
@@ -31,31 +30,6 @@ def test_doctor_names_a_model_that_is_named_without_a_key(
     result = toolroute("doctor")
     assert result.exit_code == 1
     assert "!! model: big is configured without an API key\n   -> set OPENAI_API_KEY, or" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("reply", "decide", "code", "shown"),
-    [
-        ({"results": [{"index": 0, "relevance_score": 1}]}, "rerank", 0, "ok reranker: http://127.0.0.1:"),
-        ({"results": [{"index": 0, "relevance_score": 1}]}, "off", 0, "answers, but routes do not use it"),
-        (Fault(401), "rerank", 1, "refused the key (HTTP 401): set TOOLROUTE_RERANK_KEY"),
-        ({"scores": "none"}, "rerank", 1, "did not answer with scores"),
-    ],
-)
-def test_doctor_asks_a_configured_reranker(
-    toolroute: Run, mcp_file: Path, monkeypatch: pytest.MonkeyPatch, reply: Any, decide: str, code: int, shown: str
-) -> None:
-    with ScriptedModel([reply if isinstance(reply, Fault) else Raw(json.dumps(reply))]) as model:
-        monkeypatch.setenv("TOOLROUTE_RERANK_URL", model.url)
-        monkeypatch.setenv("TOOLROUTE_DECIDE", decide)
-        result = toolroute("doctor")
-    assert (result.exit_code, shown in result.stdout) == (code, True), result.stdout
-
-
-def test_doctor_names_a_reranker_without_an_address(toolroute: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOLROUTE_DECIDE", "rerank")
-    result = toolroute("doctor")
-    assert (result.exit_code, "TOOLROUTE_RERANK_URL" in result.stdout + result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("command", [("worker", "--check"), ("doctor",)])

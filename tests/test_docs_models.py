@@ -5,10 +5,15 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from orchestrator.options import Options
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.testing import ModelRequest, ToolCalls, environment
+from tests.loopback import served
 from tests.openai_api import OpenAIModel
 from tests.pages import ROOT, printed, python_of
 
@@ -64,8 +69,15 @@ async def test_the_plan_of_the_page_is_made(tmp_path: Path) -> None:
     assert printed[2].startswith("scripted ")
 
 
-async def test_the_reranking_router_of_the_page_can_be_made(tmp_path: Path) -> None:
-    assert await _printed(f"{RERANKED}\nprint(router.options.decide)", tmp_path) == "rerank\n"
+async def test_the_reranker_of_the_page_orders_the_first_tools(tmp_path: Path) -> None:
+    async def second_first(request: Request) -> JSONResponse:
+        texts = (await request.json())["documents"]
+        assert texts[0].startswith("refund_charge: ")
+        return JSONResponse({"results": [{"index": 1, "relevance_score": 0.9}]})
+
+    with served(Starlette(routes=[Route("/rerank", second_first, methods=["POST"])])) as url:
+        code = RERANKED.replace("http://127.0.0.1:8080", url)
+        assert await _printed(code, tmp_path) == "quickbooks:list_overdue_invoices ()\n"
 
 
 async def test_the_reader_of_the_page_reads(tmp_path: Path) -> None:

@@ -42,10 +42,9 @@ WHEN_CALLED = {
     ("orchestrator.records.decision", "orchestrator.catalogue.export"),
     ("orchestrator.records.delta", "orchestrator.catalogue.export"),
     ("orchestrator.runtime.route_models", "orchestrator.llm.client"),
-    ("orchestrator.runtime.route_models", "orchestrator.llm.rerank"),
 }
-"""A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models and the
-reranker that its options name."""
+"""A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models that its
+options name."""
 ENGINES = {"numpy", "qdrant_client", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
 
 

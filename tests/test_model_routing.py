@@ -1,4 +1,4 @@
-"""A language model within a route, over real HTTP: its list of needs, its reranking, and its failures."""
+"""A language model within a route, over real HTTP: its list of needs, its choice, and its failures."""
 
 import asyncio
 import gc
@@ -150,10 +150,6 @@ async def test_a_stage_without_its_model_is_refused() -> None:
     for options in (Options(understand="model"), Options(decide="model")):
         with pytest.raises(InvalidConfig, match="TOOLROUTE_MODEL"):
             Router(Catalogue(MAPS), options=options)
-    with pytest.raises(InvalidConfig, match="TOOLROUTE_RERANK_URL"):
-        Router(Catalogue(MAPS), options=Options(decide="rerank"))
-    with pytest.raises(InvalidConfig, match="start it with http"):
-        Router(Catalogue(MAPS), options=Options(decide="rerank", rerank_url="localhost:8080"))
 
 
 async def test_a_preset_that_asks_a_model_does_without_one() -> None:
@@ -207,115 +203,18 @@ async def test_a_second_stage_that_fails_leaves_the_order(replies: list[Any], pa
         assert model.left == 0 or patience_s < 1
 
 
-COHERE = Raw('{"results": [{"index": 2, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.4}]}')
-TEI = Raw('[{"index": 0, "score": -3.5}, {"index": 2, "score": 0.5}]')
-
-
-@asynccontextmanager
-async def reranking(
-    replies: Any, key: str | None = None, **options: Any
-) -> AsyncIterator[tuple[Router, ScriptedModel]]:
-    async with ScriptedModel(replies, key=key) as model:
-        settings = Options(**{"decide": "rerank", "rerank_url": model.url, **options})
-        async with Router(sample(), embedder=EMBEDDER, options=settings) as router:
-            yield router, model
-
-
-@pytest.mark.parametrize(
-    ("replies", "texts"), [([COHERE], "documents"), ([Fault(422, "missing field `texts`"), TEI], "texts")]
-)
-async def test_a_reranker_orders_the_candidates(replies: list[Any], texts: str) -> None:
-    before = await plain(TASK)
-    async with reranking(replies, rerank_model="own-reranker") as (router, model):
-        found = await router.route(TASK)
-    assert keys(found)[:3] == [keys(before)[2], keys(before)[0], keys(before)[1]]
-    assert found.confidence == pytest.approx((before.confidence + found.matches[0].probability) / 2, abs=1e-3)
-    assert ["moved to the first place by the reranker" in match.why for match in found.matches[:2]] == [True, False]
-    assert not any(warning.startswith(UNDECIDED) for warning in found.warnings)
-    assert {asked.kind for asked in model.asked} == {"rerank"}
-    assert (model.asked[0].model, model.asked[0].body["query"]) == ("own-reranker", TASK)
-    assert model.asked[-1].body[texts][0].startswith(f"{keys(before)[0]}: ")
-
-
-TOO_LONG = Fault(400, "This model's maximum context length is 512 tokens. However, you requested 900 tokens")
-NO_MODEL = Fault(400, "invalid request: model is required")
-
-
-@pytest.mark.parametrize(
-    ("replies", "asks"),
-    [
-        ([TOO_LONG, COHERE], {"truncate_prompt_tokens": -1}),
-        ([Fault(422, "missing field `texts`"), TEI], {"truncate": True}),
-    ],
-)
-async def test_a_reranker_with_a_short_context_cuts_the_texts_itself(replies: list[Any], asks: dict[str, Any]) -> None:
-    async with reranking([*replies, replies[-1]]) as (router, model):
-        for task in (TASK, f"{TASK} now"):
-            assert not any(warning.startswith(UNDECIDED) for warning in (await router.route(task)).warnings)
-    assert [asks.items() <= asked.body.items() for asked in model.asked] == [False, True, True]
-
-
-@pytest.mark.parametrize(
-    ("replies", "named"),
-    [
-        ([NO_MODEL, Fault(400, "unknown field")], "HTTP 400: invalid request: model is required"),
-        (
-            [Fault(404, "model 'x' not found")],
-            "model 'x' not found): check TOOLROUTE_RERANK_URL and TOOLROUTE_RERANK_MODEL",
-        ),
-    ],
-)
-async def test_a_reranker_that_refuses_is_quoted(replies: list[Any], named: str) -> None:
-    async with reranking(replies) as (router, _):
-        assert named in (await router.route(TASK)).warnings[0]
-
-
-@pytest.mark.parametrize(
-    ("body", "named"),
-    [
-        ({"message": "model is required"}, "(HTTP 404: model is required)"),
-        ({"detail": "no such model"}, "(HTTP 404: no such model)"),
-        (
-            {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]},
-            'HTTP 404: [{"loc": ["body", "model"], "msg":',
-        ),
-        (
-            {"error": "the model is\x1b[31m overloaded", "error_type": "overloaded"},
-            "HTTP 404: the model is overloaded",
-        ),
-        ("missing field `texts`", "HTTP 404: missing field `texts`"),
-        ("<html>Not Found</html>", "(HTTP 404)"),
-        (None, "(HTTP 404)"),
-    ],
-)
-async def test_a_complaint_of_any_reranker_is_quoted(body: Any, named: str) -> None:
-    async def refuse(request: Request) -> Response:
-        return Response(body if isinstance(body, str) else json.dumps(body), status_code=404)
-
-    with served(Starlette(routes=[Route("/rerank", refuse, methods=["POST"])])) as url:
-        options = Options(decide="rerank", rerank_url=url)
-        async with Router(sample(), embedder=EMBEDDER, options=options) as router:
-            assert named in (await router.route(TASK)).warnings[0]
-
-
 NAMED = "with stripe, refund the charge and tell her"
 
 
-@pytest.mark.parametrize("decide", ["model", "rerank"])
-async def test_a_named_server_stays_first(decide: str) -> None:
+async def test_a_named_server_stays_first() -> None:
     best = (await plain(NAMED)).matches[0].tool.server
 
     def backwards(asked: ModelRequest) -> Any:
-        if asked.kind == "rerank":
-            return Raw(
-                json.dumps([{"index": place, "score": place} for place, _ in enumerate(asked.body["documents"])])
-            )
         count = len(json.loads(asked.body["messages"][-1]["content"])["tools"])
         return {"needed": [count, count - 1], "confidence": 0.9}
 
     async with ScriptedModel(backwards) as model:
-        asked: dict[str, Any] = {"model": {"model": "m", "model_url": model.url}, "rerank": {"rerank_url": model.url}}
-        options = Options(decide=decide, **asked[decide])  # type: ignore[arg-type]
+        options = Options(decide="model", model="m", model_url=model.url)
         async with Router(sample(), embedder=EMBEDDER, options=options) as router:
             found = await router.route(NAMED)
     assert (best, found.matches[0].tool.server, found.stage) == ("stripe", "stripe", "explicit")
@@ -326,48 +225,16 @@ async def test_a_named_server_stays_first(decide: str) -> None:
 def test_a_route_asks_its_models_in_each_event_loop() -> None:
     async def answer(request: Request) -> Response:  # Connections stay open here, as they do at real endpoints.
         asked = ModelRequest(kind=request.url.path.removeprefix("/"), body=await request.json(), headers={})
-        reply = COHERE if asked.kind == "rerank" else {"needed": [1], "confidence": 0.9}
-        return Response(http_answer(asked, reply).body, media_type="application/json")
+        return Response(http_answer(asked, {"needed": [1], "confidence": 0.9}).body, media_type="application/json")
 
     with served(Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])) as url:
-        for options in (Options(decide="rerank", rerank_url=url), Options(decide="model", model="m", model_url=url)):
-            router = Router(sample(), embedder=EMBEDDER, options=options)
+        router = Router(sample(), embedder=EMBEDDER, options=Options(decide="model", model="m", model_url=url))
 
-            async def last(router: Router = router) -> Decision:
-                async with router:  # Otherwise a later test gets the warning about its connection.
-                    return await router.route(f"{TASK} now")
+        async def last(router: Router = router) -> Decision:
+            async with router:  # Otherwise a later test gets the warning about its connection.
+                return await router.route(f"{TASK} now")
 
-            for found in (asyncio.run(router.route(TASK)), asyncio.run(last())):
-                assert not any(UNDECIDED in warning for warning in found.warnings)
+        for found in (asyncio.run(router.route(TASK)), asyncio.run(last())):
+            assert not any(UNDECIDED in warning for warning in found.warnings)
         del router, last
         gc.collect()
-
-
-async def test_a_reranker_that_fails_leaves_the_order() -> None:
-    before = await plain(TASK)
-    deep = Raw("[" * 100_000)
-    wrong = [
-        deep,
-        Raw('{"results": [{"index": 99, "relevance_score": 1}]}'),
-        Raw('{"results": []}'),
-        Raw("[1]"),
-        Raw("no"),
-    ]
-    failing = [Fault(500), Fault(404), Slow(60), *wrong]
-    async with reranking(failing, route_timeout_s=0.5) as (router, _):
-        for _ in failing:
-            found = await router.route(TASK)
-            assert alike(found, before)
-            assert found.warnings[0].startswith(UNDECIDED)
-
-
-async def test_a_reranker_elsewhere_never_gets_the_key_of_the_language_model(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    async with reranking([COHERE]) as (router, model):
-        await router.route(TASK)
-        assert KEY not in str(model.asked[0].headers)
-    monkeypatch.setenv("TOOLROUTE_RERANK_KEY", "its-own")
-    async with reranking([COHERE], key="its-own") as (router, model):
-        assert not any(UNDECIDED in warning for warning in (await router.route(TASK)).warnings)

@@ -57,8 +57,6 @@ WITH_STORE = "the given Store has its own settings"
         ({"pipeline": "toolpilot"}, {"explicit_floor": 0.9}, "the pipeline 'toolpilot' does not lift named servers"),
         ({"pipeline": "koi"}, {"reader": "models/reader"}, "the pipeline 'koi' reads no tools"),
         ({}, {"experience_days": 3, "experience": "off"}, "experience is off"),
-        ({}, {"rerank_url": "http://localhost"}, "only decide='rerank' asks a reranker"),
-        ({}, {"rerank_model": "bge"}, "only decide='rerank' asks a reranker"),
         ({}, {"model_url": "http://localhost"}, "no model is named: give"),
         ({}, {"semantic_timeout_s": 3}, "only an embedder that calls an endpoint has this limit"),
     ],
@@ -71,7 +69,7 @@ def test_an_option_that_a_router_would_not_read(arguments: dict[str, Any], optio
 
 def test_the_environment_may_have_settings_for_other_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLROUTE_STORE", "~/tools")
-    monkeypatch.setenv("TOOLROUTE_RERANK_URL", "http://localhost")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost")
     assert Router(sample(), options=Options.from_env()).store is None
     assert OrchestratorPlugin(catalogue=sample(), options=Options.from_env())
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -28,20 +28,18 @@ class Said(Generic[Answer]):
 
 
 class RouteModel:
-    """Asks the language model of a route, and its reranker. An answer is kept for the tenant that asked.
+    """Asks the language model of a route. An answer is kept for the tenant that asked.
 
     Each question has `timeout_s` in all and is not repeated.
 
     Args:
         make: Returns the models when one is first needed; None if no model is named.
-        make_reranker: Returns the reranker when it is first needed.
         timeout_s: Seconds for one question.
     """
 
-    def __init__(
-        self, make: Callable[[], Any], make_reranker: Callable[[], Any], timeout_s: float
-    ) -> None:
-        self._make, self._make_reranker, self.timeout_s = make, make_reranker, timeout_s
+    def __init__(self, make: Callable[[], Any], timeout_s: float) -> None:
+        self._make = make
+        self.timeout_s = timeout_s
         self._models: Any = None
         self._kept: OrderedDict[str, Any] = OrderedDict()
 
@@ -79,50 +77,33 @@ class RouteModel:
             answer: The maximum number of tokens of the answer.
             tenant: The tenant, for the cache.
         """
-        limits = {"max_output_tokens": answer, "max_tokens": max_tokens, "repairs": 0}
-
-        async def ask() -> tuple[Any, Usage]:
-            if (models := self.models) is None:
-                raise InvalidConfig(
-                    "no model is configured: set TOOLROUTE_MODEL, or give Options(model=...)"
-                )
-            found = await models.ask(models.route_model, _messages(prompt, data), shape, **limits)
-            return found[0], found[1]
-
-        return await self._answer(compact([tenant, prompt, data]), "the model", ask)
-
-    async def rank(self, query: str, texts: Sequence[str], *, tenant: str) -> Said[tuple[int, ...]]:
-        """Return the positions of the texts in the reranker's order, most relevant first.
-
-        Args:
-            query: The task.
-            texts: The candidates' texts.
-            tenant: The tenant, for the cache.
-        """
-
-        async def ask() -> tuple[tuple[int, ...], Usage]:
-            return await self._make_reranker().rank(query, texts), Usage()
-
-        return await self._answer(compact([tenant, query, *texts]), "the reranker", ask)
-
-    async def _answer(
-        self, asked: str, who: str, ask: Callable[[], Awaitable[tuple[Any, Usage]]]
-    ) -> Said[Any]:
-        key = digest(asked, 64)
+        key = digest(compact([tenant, prompt, data]), 64)
         if key in self._kept:
             self._kept.move_to_end(key)
             return Said(answer=self._kept[key])
+        limits = {"max_output_tokens": answer, "max_tokens": max_tokens, "repairs": 0}
         try:
             async with asyncio.timeout(self.timeout_s):
-                found, usage = await ask()
+                reply, usage = await self._ask(_messages(prompt, data), shape, limits)
         except ToolrouteError as error:
             return Said(usage=error.usage, reason=str(error))
         except TimeoutError:
-            return Said(reason=f"{who} did not answer within {self.timeout_s:g} seconds")
-        self._kept[key] = found
+            return Said(reason=f"the model did not answer within {self.timeout_s:g} seconds")
+        self._kept[key] = reply
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return Said(answer=found, usage=usage)
+        return Said(answer=reply, usage=usage)
+
+    async def _ask(
+        self, messages: list[dict[str, str]], shape: type[Any], limits: dict[str, int]
+    ) -> tuple[Any, Usage]:
+        models = self.models
+        if models is None:
+            raise InvalidConfig(
+                "no model is configured: set TOOLROUTE_MODEL, or give Options(model=...)"
+            )
+        answer = await models.ask(models.route_model, messages, shape, **limits)
+        return answer[0], answer[1]
 
 
 def _messages(prompt: str, data: Any) -> list[dict[str, str]]:

@@ -35,7 +35,7 @@ class RouteEngine:
         indexes: The tenants' indexes.
         experience: The tenants' past tasks.
         embedding: The embedder.
-        models: The language model and the reranker.
+        models: The language model.
         computing: Runs the stages.
         servers: The MCP servers that may give matches. None: all.
         expected: The names in settings that a tenant's tools should have.

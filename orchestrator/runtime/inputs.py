@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.common.endpoints import address
 from orchestrator.common.tenant import LOCAL
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.always import Capability
@@ -86,15 +85,6 @@ def check_models(options: Options) -> None:
                 raise InvalidConfig(
                     f"{name}='model' needs a model: set TOOLROUTE_MODEL, or give Options(model=...)"
                 )
-    if options.decide == "rerank" and not options.rerank_url:
-        raise InvalidConfig(
-            "decide='rerank' needs a reranker: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)"
-        )
-    if options.decide == "rerank" and not options.rerank_url.startswith(("http://", "https://")):
-        url = address(options.rerank_url)
-        raise InvalidConfig(
-            f"rerank_url={url!r} is not an address: start it with http:// or https://"
-        )
 
 
 def check_reader(options: Options) -> None:

@@ -1,4 +1,4 @@
-"""The language model and the reranker of a Router, opened on first use."""
+"""The language model of a Router, opened on first use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,14 +24,12 @@ class RouteModels:
         self._given = given
         self._options = options
         self._models: Any = None
-        self._reranker: Any = None
-        self.of_route = RouteModel(self._open_models, self._open_reranker, options.route_timeout_s)
+        self.of_route = RouteModel(self._open_models, options.route_timeout_s)
 
     async def aclose(self) -> None:
         """Close what was opened. The caller closes its own models."""
-        for opened in (self._models, self._reranker):
-            if opened is not None:
-                await opened.aclose()
+        if self._models is not None:
+            await self._models.aclose()
 
     def _open_models(self) -> Any:
         if self._given is not None:
@@ -40,9 +38,3 @@ class RouteModels:
 
         self._models = self._models or models_for(self._options)
         return self._models
-
-    def _open_reranker(self) -> Any:
-        from orchestrator.llm.rerank import Reranker
-
-        self._reranker = self._reranker or Reranker(self._options)
-        return self._reranker

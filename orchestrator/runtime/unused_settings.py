@@ -106,9 +106,6 @@ def _unused_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
 def _unused_of_models(
     options: Options, settings: frozenset[str], given: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    if options.decide != "rerank":
-        for name in ("rerank_url", "rerank_model"):
-            yield name, "only decide='rerank' asks a reranker"
     asks_endpoint = options.embedder.startswith("openai:")
     if not asks_endpoint and "models" not in given and settings.isdisjoint(_MODELS):
         for name in ("model_url", "model_timeout_s"):

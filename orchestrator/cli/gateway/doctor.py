@@ -21,7 +21,6 @@ from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import console, counted, dim, present, progress
 from orchestrator.cli.shared.workspace import Workspace, connecting
 from orchestrator.cli.tools.sync import listings_in_words
-from orchestrator.common.endpoints import address
 from orchestrator.common.extras import install_command
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
@@ -113,7 +112,6 @@ class _Installation:
         embedder = "correct OPENAI_API_KEY or OPENAI_BASE_URL"
         if not self._options.embedder.startswith("openai:"):
             embedder = "reinstall toolroute"
-        reranker = "TOOLROUTE_RERANK_URL, TOOLROUTE_RERANK_MODEL or TOOLROUTE_RERANK_KEY"
         return (
             Check("environment", _misspelt_settings, "unset it"),
             Check("embedder", self._embedder, f"set TOOLROUTE_EMBEDDER to `static`, or {embedder}"),
@@ -129,7 +127,6 @@ class _Installation:
                 self._reader,
                 "set TOOLROUTE_READER to the folder models/reader of the repository",
             ),
-            Check("reranker", self._reranker, f"correct {reranker}, or start the reranker"),
             Check("mcp config", lambda: self._servers(connects=connects), "correct the file"),
         )
 
@@ -269,33 +266,6 @@ class _Installation:
         reader.scores("read a file", tools)
         ms = (time.perf_counter() - started) * 1000
         yield Finding("reader", "works", f"{folder}, {ms:.0f} ms for two tools")
-
-    def _reranker(self) -> Iterator[Finding]:
-        """Ask the reranker to order two short texts."""
-        options = self._options
-        if not options.rerank_url and options.decide != "rerank":
-            return
-        from orchestrator.llm.rerank import Reranker
-
-        reranker = Reranker(options)
-
-        async def rank() -> None:
-            try:
-                await reranker.rank("read a file", ["read the text of a file", "send an email"])
-            finally:
-                await reranker.aclose()
-
-        started = time.perf_counter()
-        asyncio.run(rank())
-        ms = (time.perf_counter() - started) * 1000
-        where = address(options.rerank_url)
-        if options.decide == "rerank":
-            yield Finding("reranker", "works", f"{where}, {ms:.0f} ms for two texts")
-        else:
-            remedy = "set TOOLROUTE_DECIDE=rerank, or give --decide rerank"
-            yield Finding(
-                "reranker", "missing", f"{where} answers, but routes do not use it", remedy
-            )
 
     def _servers(self, *, connects: bool) -> Iterable[Finding]:
         if self._workspace.servers_file is None:

@@ -227,8 +227,7 @@ _FIT = "A file written by `eval --fit --write`. [default: TOOLROUTE_CALIBRATION]
 _PIPELINE = "The pipeline preset. [default: TOOLROUTE_PIPELINE, or default]"
 _UNDERSTAND = "model: a language model describes the tools that a task needs. [default: TOOLROUTE_UNDERSTAND, or plain]"
 _DECIDE = (
-    "A second stage that reads the first 20 candidates: a language model or a reranker. "
-    "[default: TOOLROUTE_DECIDE, or off]"
+    "model: a language model reads the first 20 candidates. [default: TOOLROUTE_DECIDE, or off]"
 )
 _OWNER = [
     option(

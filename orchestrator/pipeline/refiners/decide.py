@@ -1,4 +1,4 @@
-"""The second stage: a language model or a reranker reads the task with the best candidates, and orders them."""
+"""The second stage: a language model reads the task with the best candidates, and orders them."""
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from orchestrator.common.lines import one_line
 from orchestrator.pipeline.model_calls import RouteModel, Said
 from orchestrator.pipeline.state import State
 
-How = Literal["off", "model", "rerank"]
+How = Literal["off", "model"]
 TOP = 20
 """The number of candidates that the second stage reads."""
 TASK_TOKENS, TOOL_TOKENS, PROMPT_TOKENS, ANSWER_TOKENS = 1_000, 300, 1_300, 200
@@ -27,16 +27,15 @@ that the first number, or the empty list, is right."""
 def decide(
     *, top: int = TOP, how: How | None = None
 ) -> Callable[[State], State | Awaitable[State]]:
-    """Return a refiner that has a second stage read the first `top` candidates.
+    """Return a refiner that has a language model read the first `top` candidates.
 
-    A model puts the tools that the task needs first. If it answers that no tool matches, the confidence falls by the
-    model's own confidence in that answer. A reranker orders all candidates that it reads. A server that the task names
-    keeps the first place, with its best tool in the new order. If the second stage fails or is late, the order does not
-    change, and a warning gives the reason.
+    The model puts the tools that the task needs first. If it answers that no tool matches, the confidence falls by the
+    model's own confidence in that answer. A server that the task names keeps the first place, with its best tool in the
+    new order. If the model fails or is late, the order does not change, and a warning gives the reason.
 
     Args:
         top: The number of candidates to read.
-        how: `model`, `rerank` or `off`. Default: `Options.decide`. `model` does nothing if no model is named.
+        how: `model` or `off`. Default: `Options.decide`. `model` does nothing if no model is named.
     """
 
     def decide(state: State) -> State | Awaitable[State]:
@@ -45,8 +44,6 @@ def decide(
         wanted = how or state.task.options.decide
         if not pool or state.settled or wanted == "off" or model is None:
             return state
-        if wanted == "rerank":
-            return _by_reranker(state, pool, model)
         return _by_model(state, pool, model) if model.is_named() else state
 
     return decide
@@ -87,25 +84,6 @@ async def _ask(state: State, pool: Sequence[int], model: RouteModel) -> Said[Any
         answer=ANSWER_TOKENS,
         tenant=state.task.request.tenant or "",
     )
-
-
-async def _by_reranker(state: State, pool: Sequence[int], model: RouteModel) -> State:
-    """Order the candidates as the reranker does."""
-    texts = []
-    for position in pool:
-        tool = _for_model(state, position)
-        texts.append(f"{tool['tool']}: {tool['description']} ({tool['takes']})")
-    said = await model.rank(_task(state), texts, tenant=state.task.request.tenant or "")
-    if said.answer is None:
-        return _undecided(state, said.reason)
-    ranking = [pool[number] for number in said.answer]
-    moved = _reordered(state, (*ranking, *pool))
-    first = moved.order[0]
-    if first == pool[0]:
-        return moved
-    # The probability of this tool alone refuses too many tasks (docs/decisions/models.md).
-    moved = replace(moved, confidence=(state.confidence + moved.confidence) / 2)
-    return moved.noted({first: "moved to the first place by the reranker"})
 
 
 def _reordered(state: State, order: Sequence[int]) -> State:
