@@ -122,7 +122,7 @@ def vectors_of(index: Index) -> dict[str, Any]:
 def _sample(
     index: Index, query: str, wanted: set[str], embedder: Embedder, *, absent: bool = False
 ) -> Sample:
-    task = understand(query, known=index.terms, actions=index.actions)
+    task = understand(query, known=index.keyword.terms, actions=index.keyword.actions)
     allowed = None
     if absent:
         allowed = np.array([key not in wanted for key in index.keys], np.bool_)
@@ -227,7 +227,9 @@ def _evidence_of_set(folder: Path) -> list[list[float]]:
 
 def _evidence(query: str, index: Index) -> list[float]:
     unquoted = masked(query)
-    return language.evidence(unquoted, index.terms, corrections(unquoted.split(), index.terms))
+    return language.evidence(
+        unquoted, index.keyword.terms, corrections(unquoted.split(), index.keyword.terms)
+    )
 
 
 def _abroad(data: Path) -> dict[str, list[tuple[str, Index]]]:
@@ -252,7 +254,7 @@ def noticed(data: Path) -> str:
 
 def _noticed(queries: Sequence[tuple[str, Index]]) -> list[object]:
     found = [
-        understand(query, known=index.terms, actions=index.actions).other_language
+        understand(query, known=index.keyword.terms, actions=index.keyword.actions).other_language
         for query, index in queries
     ]
     return [len(found), sum(found)]

@@ -115,6 +115,7 @@ def test_only_tools_of_the_same_server_are_read_for_what_a_tool_requires() -> No
     others = [tool(f"forum{n}:list_channels", "All there are.") for n in range(5)]
     catalogue = Catalogue([POST, CHANNELS, *OTHERS, *others])
     index = Index(catalogue, reading=Index(catalogue).reading)  # As from a file: no tool was read by this process.
-    (requirement,) = index.prerequisites.of(catalogue.positions[POST.key])
+    position = catalogue.positions[POST.key]
+    (requirement,) = index.prerequisites.of([position])[position]
     assert [catalogue.tools[place].key for place in requirement.sources] == [CHANNELS.key]
     assert {document.tool.server for document in index.documents.known.values()} == {"chat"}

@@ -136,7 +136,7 @@ class AlwaysIndex:
     def _add(self, position: int, capability: Capability) -> None:
         stems = self._stems_of.setdefault(position, set())
         for text in capability.phrases:
-            if not any(split_words(text)):
+            if not split_words(text):
                 continue
             phrase = _phrase(text, position)
             self._by_first.setdefault(phrase.stems[0], []).append(phrase)
@@ -218,7 +218,7 @@ def _is_users(tool: Tool) -> bool:
 
 
 def _phrase(text: str, tool: int) -> _Phrase:
-    words = list(split_words(text))
+    words = split_words(text)
     content = [stem(word) for word in words if stem(word)]
     loose = len(content) > 1
     return _Phrase(
@@ -232,7 +232,7 @@ def _phrase(text: str, tool: int) -> _Phrase:
 
 def _stems(text: str) -> list[str]:
     """Return the stems in order, including stop words, which may be part of a phrase."""
-    return [stemmed(word) for word in split_words(text)]
+    return stemmed(split_words(text))
 
 
 def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int]:

@@ -66,28 +66,33 @@ class Graph:
         self.has_namesakes = bool(self._namesakes)
         self.dangling = sorted(_dangling(tools, positions))
 
-    def edges(self, position: int, more: More = lambda _: ()) -> tuple[Edge, ...]:
+    def edges(self, position: int, more: More | None = None) -> tuple[Edge, ...]:
         """Return the edges from a tool, stated ones first, `more` last, each once."""
         edges = self._edges.get(position)
         if edges is None:
             kinds = (self._stated(position), self._by_schema(position), self._alike(position))
             edges = _first_of_each(chain.from_iterable(kinds))
             self._edges[position] = edges
-        further = tuple(more(self._tools[position]))
+        further = tuple(more(self._tools[position])) if more else ()
         return _first_of_each((*edges, *further)) if further else edges
 
     def reach(self, position: int) -> tuple[Hop, ...]:
         """Return the tools within HOPS hops of a tool, nearest first."""
         return self._walk((position,), self.edges, HOPS)
 
-    def needed(self, position: int) -> tuple[Hop, ...]:
-        """Return the stated needs of a tool, and their needs, nearest first. Cycles are allowed."""
-        if not self._tools[position].relations:
-            return ()
-        return self._walk((position,), self._stated_needs, NEEDED_HOPS)
+    def needed(self, tools: Iterable[int]) -> dict[int, tuple[Hop, ...]]:
+        """Return, by tool, its stated needs and their needs, nearest first. Tools without relations are left out.
+
+        Cycles are allowed.
+        """
+        return {
+            position: self._walk((position,), self._stated_needs, NEEDED_HOPS)
+            for position in tools
+            if self._tools[position].relations
+        }
 
     def excerpt(
-        self, *keys: str, hops: int = HOPS, more: More = lambda _: ()
+        self, *keys: str, hops: int = HOPS, more: More | None = None
     ) -> tuple[tuple[Related, ...], tuple[Edge, ...]]:
         """Return the tools within reach of these, nearest first, and the edges among all of them.
 
@@ -146,7 +151,7 @@ class Graph:
         return [edge for edge in self._stated(position) if edge.type not in ASIDE]
 
     def _by_schema(self, position: int) -> Iterator[Edge]:
-        for requirement in self._prerequisites.of(position):
+        for requirement in self._prerequisites.of([position])[position]:
             weight = 1 / len(requirement.sources)
             for source in requirement.sources:
                 yield self._edge(position, source, NEEDS, weight, "schema")

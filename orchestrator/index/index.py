@@ -3,9 +3,16 @@
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -25,7 +32,7 @@ from orchestrator.index.reading import Documents, Reading
 from orchestrator.index.sentences import Sentences, sentences_of
 from orchestrator.index.servers import ServerIndex
 from orchestrator.index.text import terms
-from orchestrator.records.tool import CatalogueVersion, Tool
+from orchestrator.records.tool import Tool
 
 Built = TypeVar("Built")
 logger = logging.getLogger(__name__)
@@ -171,11 +178,14 @@ class Index:
             self._derived[key] = build()
         return cast(Built, self._derived[key])
 
-    def mentions(self, position: int) -> tuple[str, ...]:
-        """Return the phrases that a tool's texts mention, found on first use. Flagged tools have none."""
-        if position in self.flag_reasons:
-            return ()
-        return self.derived(("mentions", position), lambda: mentions(self.tools[position]))
+    def mentions(self, positions: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """Return the phrases that the texts of these tools mention, found on first use. Flagged tools are left out."""
+        phrases: dict[int, tuple[str, ...]] = {}
+        for position in positions:
+            if position not in self.flag_reasons:
+                find = partial(mentions, self.tools[position])
+                phrases[position] = self.derived(("mentions", position), find)
+        return phrases
 
     @cached_property
     def flagged_by_term(self) -> Mapping[str, frozenset[int]]:
@@ -186,9 +196,12 @@ class Index:
                 positions[term].add(position)
         return {term: frozenset(named) for term, named in positions.items()}
 
-    def sentences(self, position: int) -> Sentences:
-        """Return the sentences of a tool, read on first use."""
-        return self.derived(("sentences", position), lambda: sentences_of(self.tools[position]))
+    def sentences(self, positions: Iterable[int]) -> list[Sentences]:
+        """Return the sentences of each of these tools, read on first use."""
+        return [
+            self.derived(("sentences", position), partial(sentences_of, self.tools[position]))
+            for position in positions
+        ]
 
     def name_terms(self, position: int) -> frozenset[str]:
         """Return the terms of a tool's name."""
@@ -216,20 +229,6 @@ class Index:
         """Return the index with all definitions counted, which blocks for a second at 13,000: call it in a thread."""
         _ = self.sizes
         return self
-
-    @property
-    def version(self) -> CatalogueVersion:
-        return self.catalogue.version
-
-    @property
-    def terms(self) -> Container[str]:
-        """All terms, stemmed."""
-        return self.keyword.terms
-
-    @property
-    def actions(self) -> frozenset[str]:
-        """The words that begin an action."""
-        return self.keyword.actions
 
     @cached_property
     def sizes(self) -> "Sizes":

@@ -55,7 +55,7 @@ def _named_for_reading(tool: Tool) -> bool:
 
 def _describes_reading(description: str, name_stems: set[str]) -> bool:
     """Return True if a description is empty, or begins with a reading verb and no other word of the name."""
-    stems = [stemmed(word) for word in split_words(description[:60])]
+    stems = stemmed(split_words(description[:60]))
     if not stems:
         return not description.strip()
     if stems[0] in name_stems or stems[0] not in _reading_stems():

@@ -22,7 +22,7 @@ from orchestrator.index.calibration import (
     log_odds,
 )
 from orchestrator.index.features import ASKED, Rows
-from orchestrator.index.text import STOP_WORDS, is_strange
+from orchestrator.index.text import STOP_WORDS, strange_words
 
 LEAST = 0.8
 """The least probability of another language. 7 of 2,755 tasks of eleven English sets reach it, and most of these are
@@ -61,9 +61,9 @@ def evidence(text: str, known: Container[str], corrected: Container[str] = ()) -
     first, *others = letters
     words = [first.lower()]
     words += [word for word in others if word == word.lower()]
-    strange = sum(word not in corrected and is_strange(word, known) for word in words)
+    strange = strange_words([word for word in words if word not in corrected], known)
     stop_words = sum(word in STOP_WORDS for word in words)
-    return [strange / len(words), stop_words / len(words)]
+    return [len(strange) / len(words), stop_words / len(words)]
 
 
 def in_other_language(maps: LanguageMaps, chances: Probabilities, second: Rows) -> Probabilities:

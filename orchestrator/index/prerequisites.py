@@ -8,8 +8,6 @@ otherwise by the parameter's name.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from heapq import nlargest
-from operator import itemgetter
 
 from orchestrator.catalogue.schema import gathered
 from orchestrator.common.keys import key_of
@@ -60,16 +58,18 @@ class Raised:
 
 
 def raised_among(
-    scores: Mapping[int, float], unmet: Callable[[int], Iterable[Requirement]]
+    scores: Mapping[int, float], unmet: Mapping[int, Iterable[Requirement]]
 ) -> dict[int, Raised]:
     """Return the sources among these tools that score higher because the best tools require them.
 
     Args:
         scores: Scores by position. Sources of the same parameter share the probability.
+        unmet: The unmet requirements of the best REQUIRING tools.
     """
     raised: dict[int, Raised] = {}
-    for tool, score in nlargest(REQUIRING, scores.items(), key=itemgetter(1)):
-        for requirement in unmet(tool):
+    for tool, requirements in unmet.items():
+        score = scores[tool]
+        for requirement in requirements:
             sources = [source for source in requirement.sources if source in scores]
             chance = CALLED * score / max(len(sources), 1)
             for source in sources:
@@ -102,11 +102,14 @@ class Prerequisites:
         self._named = named
         self._known: dict[int, tuple[Requirement, ...]] = {}
 
-    def of(self, position: int) -> tuple[Requirement, ...]:
-        """Return the requirements of a tool that other tools can provide."""
-        if position not in self._known:
-            self._known[position] = tuple(self._requirements(self._documents[position]))
-        return self._known[position]
+    def of(self, tools: Iterable[int]) -> dict[int, tuple[Requirement, ...]]:
+        """Return the requirements of each of these tools that other tools can provide."""
+        requirements: dict[int, tuple[Requirement, ...]] = {}
+        for position in tools:
+            if position not in self._known:
+                self._known[position] = tuple(self._requirements(self._documents[position]))
+            requirements[position] = self._known[position]
+        return requirements
 
     def _requirements(self, document: Document) -> Iterator[Requirement]:
         for parameter, description in _required(document.tool).items():

@@ -75,9 +75,9 @@ def terms_and_words(text: str) -> list[tuple[str, str]]:
     return [pair for run in _runs(text) for pair in _KNOWN[run][1]]
 
 
-def split_words(text: str) -> Iterator[str]:
+def split_words(text: str) -> list[str]:
     """Return lower-case words, identifiers whole and in parts, and character pairs for scripts without spaces."""
-    return chain.from_iterable(map(_cut, _runs(text)))
+    return list(chain.from_iterable(map(_cut, _runs(text))))
 
 
 def _runs(text: str) -> list[str]:
@@ -198,9 +198,9 @@ def stem(word: str) -> str:
     return str(stemmer.stemWord(canonical))
 
 
-def stemmed(word: str) -> str:
-    """Return a word's stem. A stop word is unchanged."""
-    return stem(word) or word
+def stemmed(words: Iterable[str]) -> list[str]:
+    """Return the stem of each word. A stop word is unchanged."""
+    return [stem(word) or word for word in words]
 
 
 def plain_stems(text: str) -> list[str]:
@@ -332,7 +332,7 @@ def corrections(words: Iterable[str], known: Container[str]) -> dict[str, str]:
         known: The catalogue's stems.
     """
     unique = [word for word in dict.fromkeys(words) if word.isalpha()]
-    strange = [word for word in unique if is_strange(word, known)]
+    strange = strange_words(unique, known)
     corrected: dict[str, str] = {}
     for word in strange[:MOST]:
         if not (SHORTEST <= len(word) <= LONGEST and word.isascii()):
@@ -343,9 +343,14 @@ def corrections(words: Iterable[str], known: Container[str]) -> dict[str, str]:
     return corrected
 
 
-def is_strange(word: str, known: Container[str]) -> bool:
-    """Return True if neither a tool nor the shipped embedding model has this lower-case word."""
-    return stem(word) not in known and word not in STOP_WORDS and word not in vocabulary()
+def strange_words(words: Iterable[str], known: Container[str]) -> list[str]:
+    """Return those of the lower-case words that neither a tool nor the shipped embedding model has."""
+    familiar = vocabulary()
+    return [
+        word
+        for word in words
+        if stem(word) not in known and word not in STOP_WORDS and word not in familiar
+    ]
 
 
 def _similar_shape(word: str) -> Iterator[str]:

@@ -202,8 +202,7 @@ def _of_texts(state: State, positions: Sequence[int]) -> Iterator[str]:
         if position in index.flag_reasons:
             reasons = "; ".join(index.flag_reasons[position])
             yield f"{index.keys[position]} is flagged and shown without the flagged text: {reasons}"
-    for position in positions:
-        phrases = index.mentions(position)
+    for position, phrases in index.mentions(positions).items():
         if phrases:
             mentioned = ", ".join(phrases)
             yield f"the definition of {index.keys[position]} mentions {mentioned}: read it before you use the tool"
@@ -234,7 +233,7 @@ def _of_servers(state: State, matching: Sequence[int]) -> Iterator[str]:
 def _why_little(state: State, stage: Stage, positions: Sequence[int], room: str) -> Iterator[str]:
     """Yield the reason why there are no matches, or only matches with a low probability."""
     task = state.task
-    if not len(task.index.catalogue):
+    if not task.index.tools:
         remedy = "add tools with `toolroute tools import` or `toolroute tools sync`, or give a file with tools"
         yield f"the catalogue of {task.request.tenant} is empty: {remedy}"
     elif state.allowed is not None and not state.allowed.any():

@@ -78,10 +78,11 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
     final = by_search
     lowered: list[int] = []
     if fusion is not Fusion.RRF:
-        for_clauses = candidates.of_clauses(whole.positions, with_server_prior=False) * kept
-        by_search = _raised(by_search, for_clauses)
-        for_clauses = candidates.of_clauses(whole.positions) * kept
-        final = _raised(_behind_best(chances, whole.support) * kept, for_clauses)
+        final = _behind_best(chances, whole.support) * kept
+        if len(candidates.clauses) > 1:
+            for_clauses = candidates.of_clauses(whole.positions, with_server_prior=False) * kept
+            by_search = _raised(by_search, for_clauses)
+            final = _raised(final, candidates.of_clauses(whole.positions) * kept)
         is_lowered = final * (1 - by_search) < LITTLE * by_search * (1 - final)
         lowered = whole.positions[is_lowered].tolist()
     order = np.argsort(-chances, kind="stable")
@@ -141,7 +142,7 @@ def _behind_best(chances: Probabilities, support: Probabilities) -> Probabilitie
 
 def _raised(scores: Probabilities, chances: Chances) -> Probabilities:
     """Return the scores, at least PART of a tool's best probability for a clause, but below the best score."""
-    if len(chances) < 2 or not len(scores):
+    if not len(scores):
         return scores
     below_best = np.nextafter(scores.max(), 0)
     for_clause = PART * chances.max(axis=0)

@@ -31,13 +31,15 @@ class Clock:
 
     def __init__(self, spent: Mapping[str, float] | None = None) -> None:
         self._last = time.perf_counter()
+        self._is_traced = telemetry.traces()
         self.spent = dict(spent or {})
 
     def book(self, stage: str) -> None:
         """Book the time since the last call to this stage."""
         now = time.perf_counter()
         self.spent[stage] = self.spent.get(stage, 0.0) + (now - self._last) * 1000
-        telemetry.stage(stage, now - self._last)
+        if self._is_traced:
+            telemetry.stage(stage, now - self._last)
         self._last = now
 
     def total(self) -> dict[str, float]:

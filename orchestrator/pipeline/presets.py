@@ -107,7 +107,7 @@ SHARE = 0.6
 def diversify(state: State) -> State:
     """Move tools of a server that has reached its share behind other tools. Otherwise the order is unchanged."""
     tools = state.task.index.tools
-    most = max(1, int(SHARE * state.task.most))
+    most = max(1, int(SHARE * state.task.request.limit))
     taken: Counter[str] = Counter()
     first: list[int] = []
     later: list[int] = []

@@ -1,6 +1,6 @@
 """Both legs over one Index: a query's candidates, with each leg's probabilities and the features behind them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -312,24 +312,26 @@ class Search:
 
     def _sources(self, best: Positions) -> Positions:
         """Return the allowed tools that provide what these tools need."""
+        tools = best.tolist()
         positions: list[int] = []
-        for position in best.tolist():
-            for requirement in self.unmet(position):
+        for requirements in self.unmet(tools).values():
+            for requirement in requirements:
                 positions += requirement.sources
-            positions += [hop.position for hop in self.index.graph.needed(position)]
+        for hops in self.index.graph.needed(tools).values():
+            positions += [hop.position for hop in hops]
         sources = np.array(positions, np.int64)
         return sources if self.allowed is None else sources[self.allowed[sources]]
 
-    def unmet(self, position: int) -> tuple[Requirement, ...]:
-        """Return the required values of this tool that the task does not give and other tools may provide."""
-        requirements = self.index.prerequisites.of(position)
-        if not requirements:
-            return ()
-        return tuple(
-            requirement
-            for requirement in requirements
-            if requirement.thing.isdisjoint(self._identified)
-        )
+    def unmet(self, tools: Sequence[int]) -> dict[int, list[Requirement]]:
+        """Return, by tool, the required values that the task does not give and other tools may provide."""
+        unmet: dict[int, list[Requirement]] = {}
+        for tool, requirements in self.index.prerequisites.of(tools).items():
+            unmet[tool] = [
+                requirement
+                for requirement in requirements
+                if requirement.thing.isdisjoint(self._identified)
+            ]
+        return unmet
 
     @cached_property
     def _identified(self) -> frozenset[str]:
@@ -426,7 +428,7 @@ class Search:
 
     def read(self, positions: Positions) -> Rows:
         """Return what `order_features` reads of these tools [positions, 3]."""
-        tools = [self.index.sentences(position) for position in positions.tolist()]
+        tools = self.index.sentences(positions.tolist())
         shares = ordered_shares(self.understood.asked, tools)
         return np.column_stack([shares, [tool.length for tool in tools]])
 

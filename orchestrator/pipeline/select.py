@@ -57,9 +57,7 @@ def select(state: State) -> Decision:
     if stage is Stage.NONE:
         matches = tuple(replace(match, why=f"low probability: {match.why}") for match in matches)
     recommended, twins = _recommended(state, stage, matches, positions, leaders)
-    related, graph = index.graph.excerpt(
-        *recommended, more=lambda tool: used_together(task.experience, index, tool)
-    )
+    related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
     keys = tuple(index.keys[position] for position in positions)
     warnings = warnings_of(state, stage, positions, fitted.room, leaders)
     return Decision(
@@ -73,7 +71,7 @@ def select(state: State) -> Decision:
         recommended=recommended,
         servers=_servers_to_connect(state, recommended),
         tokens=fitted.tokens,
-        catalogue=index.version,
+        catalogue=index.catalogue.version,
         rejected=rejected(state, overlap, positions, matches, fitted),
         warnings=(
             *state.warnings,

@@ -5,6 +5,7 @@ Both are frozen. Tools are positions in the catalogue. The Decision has keys aga
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import itemgetter
 from typing import Protocol, TypeVar
 
@@ -110,11 +111,6 @@ class Task:
         """Return True if a past task called the tool with its present definition."""
         return self.experience is not None and self.experience.was_called(tool.key, tool.hash)
 
-    @property
-    def most(self) -> int:
-        """The number of matches that the request wants."""
-        return self.request.limit
-
 
 @dataclass(frozen=True, kw_only=True)
 class State:
@@ -188,12 +184,12 @@ class State:
         """The best candidate, or None without candidates."""
         return next(iter(self.scores), None)
 
-    @property
+    @cached_property
     def order(self) -> tuple[int, ...]:
         """The candidates, best first."""
         return tuple(self.scores)
 
-    @property
+    @cached_property
     def semantic_ran(self) -> bool:
         """Whether the semantic leg has scored the candidates."""
         return self.candidates is not None and self.candidates.whole.semantic is not None

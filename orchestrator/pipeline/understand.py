@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 
 from orchestrator.index.bm25 import Pair, side_by_side
@@ -86,12 +87,12 @@ class Understood:
     needs: tuple[Clause, ...] = ()
     other_language: bool = False
 
-    @property
+    @cached_property
     def several_clauses(self) -> tuple[Clause, ...]:
         """The clauses, if there are several."""
         return self.clauses if len(self.clauses) > 1 else ()
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Clause, ...]:
         """All that is searched by itself, besides the whole: the clauses, if there are several, and the needs."""
         return (*self.several_clauses, *self.needs)
@@ -101,12 +102,12 @@ class Understood:
         """The weights of the earlier texts."""
         return [weight for _, weight in self.earlier]
 
-    @property
+    @cached_property
     def reads(self) -> bool:
         """True where all clauses read."""
         return all(clause.reads for clause in self.clauses)
 
-    @property
+    @cached_property
     def asks_nothing(self) -> bool:
         """True if the whole task only excludes something."""
         return bool(self.left_out) and self.asked == self.text and not self.earlier

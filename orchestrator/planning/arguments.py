@@ -141,7 +141,7 @@ class Parameter:
     def thing(self) -> tuple[str, ...]:
         """The stems of the thing that it is about. `order_id` is about an order, `title` about a title."""
         kept = [word for word in self.words if word not in _IDENTIFYING] or list(self.words)
-        return tuple(map(stemmed, kept))
+        return tuple(stemmed(kept))
 
     @property
     def is_numeric(self) -> bool:
@@ -434,7 +434,7 @@ def _stands_behind(parameter: Parameter, text: str, piece: Piece) -> bool:
     while before and before[-1] in between and before[-1] not in parameter.words:
         before.pop()
     last_words = before[-len(parameter.thing) :]
-    return tuple(map(stemmed, last_words)) == parameter.thing
+    return tuple(stemmed(last_words)) == parameter.thing
 
 
 def _stated(parameter: Parameter, text: str, *, required: bool) -> list[str]:

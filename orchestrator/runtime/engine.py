@@ -116,7 +116,8 @@ class RouteEngine:
             clock: Measures the time for loading and for the analysis of the task.
             needs: What the task needs, if known. None: ask a language model, if the options say so.
         """
-        request = replace(request, actor=actor_name(request.actor))
+        if request.actor:
+            request = replace(request, actor=actor_name(request.actor))
         index, index_warning = await self.indexes.get(request.tenant)
         self.expected.check(request.tenant, index.catalogue)
         experience_warning = await self.experience.get(request.tenant) if self.learns else ""
@@ -143,10 +144,11 @@ class RouteEngine:
     async def _task(self, request: RouteRequest, index: Index, needs: Sequence[str]) -> Task:
         past = self.experience.at_hand(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
-        compute = self.computing.compute(request.query, len(index.catalogue))
+        compute = self.computing.compute(request.query, len(index.tools))
+        words = index.keyword
         understood = await compute(
             lambda: understand(
-                request.query, earlier, known=index.terms, actions=index.actions, needs=needs
+                request.query, earlier, known=words.terms, actions=words.actions, needs=needs
             )
         )
         embedding = self.embedding

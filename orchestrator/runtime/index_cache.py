@@ -131,7 +131,7 @@ class IndexCache:
         try:
             patience = (
                 max(0.0, since + PATIENCE_S - time.monotonic())
-                if known.index.version.tools
+                if known.index.catalogue.version.tools
                 else None
             )
             return await asyncio.wait_for(asyncio.shield(task), patience)

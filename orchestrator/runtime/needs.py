@@ -45,7 +45,7 @@ async def read_needs(task: Task, model: RouteModel) -> Needs:
     from orchestrator.pipeline.model_shapes import NeedsShape
 
     understood = task.understood
-    if understood.asks_nothing or not len(task.index.catalogue):
+    if understood.asks_nothing or not task.index.tools:
         return Needs()
     reply = await model.fill(
         PROMPT,

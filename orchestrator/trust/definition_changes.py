@@ -206,7 +206,7 @@ def _new_sentences(accepted: Sequence[str], now: Tool) -> Iterator[str]:
     accepted_runs = set(_runs_of_three(accepted))
     for text in texts_of(now, names=False):
         for sentence in _SENTENCE_END.split(text):
-            words = list(split_words(sentence.lower()))
+            words = split_words(sentence.lower())
             new = [word for word in words if word not in accepted_words]
             if len(words) > 1 and len(new) >= NEW_SHARE * len(words):
                 runs = zip(words, words[1:], words[2:], strict=False)

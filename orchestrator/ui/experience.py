@@ -14,6 +14,7 @@ from orchestrator.experience.calls import Calls
 from orchestrator.experience.figures import figures
 from orchestrator.index.index import Index
 from orchestrator.records.outcome import Claim, Outcome
+from orchestrator.records.relation import Edge
 from orchestrator.ui import drawing
 from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
@@ -31,12 +32,11 @@ async def experience(request: Request) -> Response:
     partners = await scope.together()
     index = await scope.router.engine.index(scope.tenant)
     catalogue = index.catalogue
-    edges = [
-        edge
-        for key in stats["tools"]
-        if key in catalogue.positions
-        for edge in partners(catalogue[key])
-    ]
+    edges: list[Edge] = []
+    if partners is not None:
+        for key in stats["tools"]:
+            if key in catalogue.positions:
+                edges += partners(catalogue[key])
     # Of two on one pair, the one with an order stays.
     edges.sort(key=lambda edge: edge.type, reverse=True)
     pairs = {frozenset((edge.source, edge.to)): edge for edge in edges}

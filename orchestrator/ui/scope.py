@@ -1,16 +1,15 @@
 """The scope of the pages: one tenant's tools, past tasks, servers and runs."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from orchestrator.index.graph import More
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 from orchestrator.pipeline.legs.experience import used_together
 from orchestrator.records.outcome import Outcome
-from orchestrator.records.relation import Edge
-from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.temporal.client.run_client import RunClient
 
@@ -38,13 +37,13 @@ class Scope:
         scope: Scope = request.app.state.scope
         return scope
 
-    async def together(self) -> Callable[[Tool], Iterable[Edge]]:
-        """Return a function that returns the relations of a tool from past tasks."""
+    async def together(self) -> More | None:
+        """Return a function from a tool to its relations from past tasks, or None without past tasks."""
         index = await self.router.engine.index(self.tenant)
         if self.router.engine.learns:
             await self.router.engine.experience.get(self.tenant)
         past = self.router.engine.experience.at_hand(self.tenant)
-        return lambda tool: used_together(past, index, tool)
+        return used_together(past, index)
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """Return the remembered past tasks, oldest first, or nothing without a store. Blocks."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from functools import partial
 
 import click
 
@@ -46,7 +45,7 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
     async with await workspace.open_router(Options.from_env()) as router:
         state = await router.engine.begin(RouteRequest(query="", tenant=workspace.tenant), Clock())
     index = state.task.index
-    more = partial(used_together, state.task.experience, index)
+    more = used_together(state.task.experience, index)
     warn(state.warnings)
     edges = _edges(index, of, hops, more)
     nodes = _nodes(index, of, edges)
@@ -74,7 +73,7 @@ def _nodes(index: Index, of: str | None, edges: Sequence[Edge]) -> list[str]:
     return list(nodes)
 
 
-def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
+def _edges(index: Index, of: str | None, hops: int, more: More | None) -> list[Edge]:
     """Return the relations of all tools, of a server's tools, or around one tool."""
     catalogue = index.catalogue
     positions = range(len(catalogue))
@@ -93,7 +92,7 @@ def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
     return list(dict.fromkeys([*near, *leading]))
 
 
-def _edges_to(index: Index, key: str, more: More) -> list[Edge]:
+def _edges_to(index: Index, key: str, more: More | None) -> list[Edge]:
     """Return the stated relations that lead to a tool."""
     leading = list[int]()
     for position, tool in enumerate(index.catalogue):
@@ -102,7 +101,7 @@ def _edges_to(index: Index, key: str, more: More) -> list[Edge]:
     return [edge for edge in _edges_from(index, leading, more) if edge.to == key]
 
 
-def _edges_from(index: Index, positions: Iterable[int], more: More) -> list[Edge]:
+def _edges_from(index: Index, positions: Iterable[int], more: More | None) -> list[Edge]:
     edges = list[Edge]()
     for position in positions:
         edges += index.graph.edges(position, more)

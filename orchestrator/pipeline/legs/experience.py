@@ -1,6 +1,6 @@
 """The experience leg: past tasks like this one move its candidates, and bring the tools that they used."""
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,10 @@ from orchestrator.experience.memory import Experience
 from orchestrator.experience.voting import LEAST, Values, damped, with_unseen
 from orchestrator.index.calibration import log_odds
 from orchestrator.index.embed import Vectors
+from orchestrator.index.graph import More
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State
 from orchestrator.records.outcome import Name, Recalled
-from orchestrator.records.relation import Edge
-from orchestrator.records.tool import Tool
 
 MOST_ALONE = 0.69
 """The greatest probability of a tool that past tasks raise if only one person speaks for it. It is below the gate, so
@@ -55,17 +54,17 @@ def _recalled(state: State, past: Experience, vectors: Vectors | None) -> State:
     return replace(state, recalled=recalled) if recalled else state
 
 
-def used_together(experience: Experience | None, index: Index, tool: Tool) -> Iterable[Edge]:
-    """Return the relations of a tool from past tasks.
+def used_together(experience: Experience | None, index: Index) -> More | None:
+    """Return a function from a tool to its relations from past tasks, or None without past tasks.
 
     Args:
         experience: The tenant's past tasks.
         index: The tenant's index.
-        tool: The tool.
     """
     if experience is None:
-        return ()
-    return experience.co_use.edges((tool.key, tool.hash), lambda *name: name in index.trusted)
+        return None
+    co_use = experience.co_use
+    return lambda tool: co_use.edges((tool.key, tool.hash), lambda *name: name in index.trusted)
 
 
 def is_allowed(state: State, name: Name) -> bool:

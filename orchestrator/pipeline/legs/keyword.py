@@ -39,7 +39,7 @@ def search_of(state: State) -> Search:
         index=task.index,
         understood=task.understood,
         calibration=task.calibration,
-        width=max(LEAST_WIDTH, 3 * task.most),
+        width=max(LEAST_WIDTH, 3 * task.request.limit),
         allowed=searched(state),
         named=positions_of(task.index, state.explicit.wanted),
         unfamiliar_to=task.unfamiliar_to,
@@ -78,7 +78,7 @@ def gate(state: State) -> bool:
     hint = state.task.request.route_hint
     if hint is not RouteHint.AUTO:
         return hint is RouteHint.KEYWORD
-    if not len(state.task.index.catalogue):
+    if not state.task.index.tools:
         return True
     if state.gate_confidence < state.task.options.gate:
         return False

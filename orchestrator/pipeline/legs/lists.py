@@ -49,7 +49,7 @@ def by_words(
         index = state.task.index
         postings = index.derived((fields, tuple(weights), k1, b), lambda: build(index))
         scores = postings.weighted_scores(dict.fromkeys(state.task.understood.terms, 1.0))
-        return _listed(state, "bm25", scores, times * state.task.most or pool)
+        return _listed(state, "bm25", scores, times * state.task.request.limit or pool)
 
     return bm25
 
@@ -69,7 +69,7 @@ def by_vectors(*, pool: int = POOL, times: int = 0) -> Callable[[State], Awaitab
         if of_task is None or semantic is None:
             return state
         cosines = semantic.score(of_task[:1])[0]
-        return _listed(state, "vectors", cosines, times * task.most or pool)
+        return _listed(state, "vectors", cosines, times * task.request.limit or pool)
 
     return vectors
 

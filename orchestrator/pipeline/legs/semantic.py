@@ -27,7 +27,7 @@ def semantic(state: State) -> State | Awaitable[State]:
     If embedding fails, the state is unchanged except for a warning.
     """
     task = state.task
-    if not len(task.index.catalogue) or state.settled:
+    if not task.index.tools or state.settled:
         return state
     if task.understood.other_language:
         return _after_waiting(state)

@@ -45,7 +45,7 @@ def cover_clauses(state: State) -> State:
     by_score = [*ahead, *sorted(others, key=lambda position: -rivals[position])]
     chances = candidates.of_clauses(np.array(by_score))
     scores = [rivals[position] for position in by_score]
-    rows = in_turn(scores, chances, ahead=len(ahead), most=state.task.most)
+    rows = in_turn(scores, chances, ahead=len(ahead), most=state.task.request.limit)
     order = [by_score[row] for row in rows]
     return state.moved(order).noted(_moved_up(state, candidates, by_score, order, chances))
 
@@ -123,11 +123,13 @@ def spread_duplicates(state: State) -> State:
     if not graph.has_namesakes or (state.explicit.mentions and state.explicit.wanted):
         return state
     state = _accepted_first(_with_twin(state))
-    window = graph.with_namesakes(state.order[: state.task.most])
+    window = graph.with_namesakes(state.order[: state.task.request.limit])
     later = repeated(state.task.index.tools, window) if len(window) > 1 else set()
     if not later:
         return state
-    first = [position for position in state.order[: state.task.most] if position not in later]
+    first = [
+        position for position in state.order[: state.task.request.limit] if position not in later
+    ]
     return state.moved([*first, *(position for position in window if position in later)])
 
 
@@ -138,7 +140,7 @@ def _with_twin(state: State) -> State:
     recommended alone.
     """
     index = state.task.index
-    most = state.task.most
+    most = state.task.request.limit
     window = state.order[:most]
     if not window or most < 2:
         return state
@@ -159,7 +161,7 @@ def _with_twin(state: State) -> State:
 def _accepted_first(state: State) -> State:
     """Put a tool that was vouched for or used before ahead of twins that were not, in the twin's place."""
     index = state.task.index
-    order = list(state.order[: state.task.most])
+    order = list(state.order[: state.task.request.limit])
     window = index.graph.with_namesakes(order)
     moved = False
     for position in window:
@@ -228,6 +230,8 @@ def note_deprecated(state: State) -> State:
     factors = index.deprecation_factor
     if factors is None:
         return state
-    deprecated = [position for position in state.order[: state.task.most] if factors[position] < 1]
+    deprecated = [
+        position for position in state.order[: state.task.request.limit] if factors[position] < 1
+    ]
     outdated = [position for position in deprecated if is_outdated(index.tools[position])]
     return state.noted(dict.fromkeys(outdated, "its description calls it deprecated"))

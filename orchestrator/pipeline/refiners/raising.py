@@ -6,6 +6,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from heapq import nlargest
 
 import numpy as np
 
@@ -78,11 +79,10 @@ def _raise_by_schema(state: State, recently_used: frozenset[int]) -> State:
     """Raise the tools that give a value to a required parameter of the best tools."""
     if state.candidates is None:
         return state
-    search = state.candidates.search
-
-    def unmet(position: int) -> list[Requirement]:
-        return [need for need in search.unmet(position) if recently_used.isdisjoint(need.sources)]
-
+    best = nlargest(REQUIRING, state.scores, key=state.scores.__getitem__)
+    unmet: dict[int, list[Requirement]] = {}
+    for tool, requirements in state.candidates.search.unmet(best).items():
+        unmet[tool] = [need for need in requirements if recently_used.isdisjoint(need.sources)]
     raised = raised_among(state.scores, unmet)
     if not raised:
         return state
@@ -100,8 +100,8 @@ def _raise_stated(state: State, recently_used: frozenset[int]) -> State:
     graph = state.task.index.graph
     chances: dict[int, float] = {}
     notes: dict[int, str] = {}
-    for position in state.order[:REQUIRING]:
-        for hop in graph.needed(position):
+    for position, hops in graph.needed(state.order[:REQUIRING]).items():
+        for hop in hops:
             chance = state.scores[position] * hop.chance
             is_usable = hop.position not in recently_used and state.allows(hop.position)
             if is_usable and chance > chances.get(hop.position, 0.0):
