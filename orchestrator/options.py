@@ -94,8 +94,6 @@ class Options:
     """The beginning of the names of the collections on a Qdrant server, so that several users can share it."""
     cached_tenants: Count = 256
     """The number of tenants whose indexes a process keeps. The least recently used index is dropped first."""
-    exact_tokens: Annotated[bool, Give("True or False")] = False
-    """Count tokens with o200k_base instead of the estimate. Needs the extra `tokens`."""
     experience: Annotated[Literal["texts", "no-texts", "off"], Give("texts, no-texts or off")] = (
         "texts"
     )

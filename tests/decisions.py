@@ -58,7 +58,7 @@ def decision(query: str, tools: Sequence[Tool] = ALL, *, stage: Stage = Stage.KE
         matches=tuple(Match(tool=tool, probability=0.9 - 0.1 * place) for place, tool in enumerate(tools)),
         recommended=tuple(tool.key for tool in tools[:1]),
         servers=(),
-        tokens=Tokens(before=0, after=0, counted_by="estimate"),
+        tokens=Tokens(before=0, after=0),
         catalogue=CatalogueVersion(fingerprint="0" * 16, tools=len(tools)),
     )
 

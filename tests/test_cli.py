@@ -37,7 +37,7 @@ def assert_contract(found: dict[str, Any]) -> None:
     assert {name: value for name, value in found.items() if not isinstance(value, SHAPE[name])} == {}
     assert found["stage"] in ("always", "explicit", "keyword", "semantic", "none")
     assert re.fullmatch("[0-9a-f]{16}", found["catalogue"]["fingerprint"])
-    assert set(found["tokens"]) == {"before", "after", "counted_by"}
+    assert set(found["tokens"]) == {"before", "after"}
     for match in found["matches"]:
         assert set(match) == MATCH
         assert match["tool"] == f"{match['server']}:{match['name']}"

@@ -45,7 +45,6 @@ def test_a_tool_that_serves_a_part_scores_half_of_its_chance_there_and_less_than
     assert _raised(np.array([0.6, 0.3, 0.1, 0.1]), chances).tolist() == pytest.approx([0.6, 0.3, 0.4, 0.45])
     raised = _raised(np.array([0.3, 0.2, 0.1, 0.1]), chances)
     assert int(raised.argmax()) == 0
-    assert _raised(np.array([0.6, 0.3]), np.array([[0.0, 1.0]])).tolist() == [0.6, 0.3]
     assert _raised(np.zeros(0), np.zeros((2, 0))).tolist() == []
 
 

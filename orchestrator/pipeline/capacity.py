@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
-from orchestrator.catalogue.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
+from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.index.index import Index, extra_size
 from orchestrator.records.tool import Match, Tokens, Tool
 
@@ -70,7 +70,6 @@ def fit_matches(
     positions: Sequence[int],
     *,
     cap: int | None,
-    exact: bool,
 ) -> Fitted:
     """Return the matches within a cap of tokens and the byte limit of a Decision.
 
@@ -79,21 +78,14 @@ def fit_matches(
         matches: The matches, best first.
         positions: Their positions.
         cap: The maximum number of tokens, or None.
-        exact: Count tokens exactly.
     """
     sizes = index.sizes
-    counter = counter_named(EXACT if exact else ESTIMATE)
-    known: dict[int, int] = {}
-    if not exact:
-        counts = sizes.tokens[list(positions)].tolist()
-        known = {
-            id(index.tools[position]): count
-            for position, count in zip(positions, counts, strict=True)
-        }
+    known = {id(index.tools[position]): int(sizes.tokens[position]) for position in positions}
 
     def tokens_of(tool: Tool) -> int:
+        # A shortened tool is another object.
         count = known.get(id(tool))
-        return counter(_definition(tool)) if count is None else count
+        return definition_tokens(tool) if count is None else count
 
     room = f"{cap} tokens"
     kept = list(matches)
@@ -110,15 +102,14 @@ def fit_matches(
         )
         kept, too_large = fit(kept, most_bytes, _size)
         dropped = [*too_large, *dropped]
-    before = sum(map(tokens_of, index.tools)) if exact else sizes.tokens_total
     after = sum(tokens_of(match.tool) for match in kept)
-    tokens = Tokens(before=before, after=after, counted_by=EXACT if exact else ESTIMATE)
+    tokens = Tokens(before=sizes.tokens_total, after=after)
     return Fitted(kept=kept, dropped=dropped, room=room, tokens=tokens, warnings=warnings)
 
 
 def definition_tokens(tool: Tool) -> int:
     """Return the estimated tokens of a definition in its present form."""
-    return counter_named(ESTIMATE)(_definition(tool))
+    return count_tokens(_definition(tool))
 
 
 def _size(tool: Tool) -> int:

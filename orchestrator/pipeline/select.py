@@ -47,9 +47,7 @@ def select(state: State) -> Decision:
     found, positions, offered = _within_conversation(
         state, overlap, nothing_matches=stage is Stage.NONE
     )
-    fitted = fit_matches(
-        index, found, positions, cap=request.token_cap, exact=task.options.exact_tokens
-    )
+    fitted = fit_matches(index, found, positions, cap=request.token_cap)
     matches = tuple(fitted.kept)
     positions = positions[: len(matches)]
     if fitted.dropped and not matches:

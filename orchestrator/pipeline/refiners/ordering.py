@@ -122,15 +122,20 @@ def spread_duplicates(state: State) -> State:
     graph = state.task.index.graph
     if not graph.has_namesakes or (state.explicit.mentions and state.explicit.wanted):
         return state
-    state = _accepted_first(_with_twin(state))
-    window = graph.with_namesakes(state.order[: state.task.request.limit])
-    later = repeated(state.task.index.tools, window) if len(window) > 1 else set()
-    if not later:
+    limit = state.task.request.limit
+    state = _with_twin(state)
+    namesakes = graph.with_namesakes(state.order[:limit])
+    if len(namesakes) < 2:
         return state
-    first = [
-        position for position in state.order[: state.task.request.limit] if position not in later
-    ]
-    return state.moved([*first, *(position for position in window if position in later)])
+    state = _accepted_first(state, namesakes)
+    shown = state.order[:limit]
+    duplicates = repeated(
+        state.task.index.tools, [position for position in shown if position in namesakes]
+    )
+    if not duplicates:
+        return state
+    first = [position for position in shown if position not in duplicates]
+    return state.moved([*first, *(position for position in shown if position in duplicates)])
 
 
 def _with_twin(state: State) -> State:
@@ -158,17 +163,23 @@ def _with_twin(state: State) -> State:
     return state.noted({usable[0]: f"the same tool as {index.keys[window[0]]}"})
 
 
-def _accepted_first(state: State) -> State:
-    """Put a tool that was vouched for or used before ahead of twins that were not, in the twin's place."""
+def _accepted_first(state: State, namesakes: Sequence[int]) -> State:
+    """Put a tool that was vouched for or used before ahead of twins that were not, in the twin's place.
+
+    Args:
+        state: The state.
+        namesakes: The shown tools that share their name with another tool, in order.
+    """
     index = state.task.index
     order = list(state.order[: state.task.request.limit])
-    window = index.graph.with_namesakes(order)
     moved = False
-    for position in window:
+    for position in namesakes:
         if not _is_accepted(state, position):
             continue
         for earlier in order[: order.index(position)]:
-            is_twin = earlier in window and are_twins(index.tools[earlier], index.tools[position])
+            is_twin = earlier in namesakes and are_twins(
+                index.tools[earlier], index.tools[position]
+            )
             if is_twin and not _is_accepted(state, earlier):
                 order.remove(position)
                 order.insert(order.index(earlier), position)
