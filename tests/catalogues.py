@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rs_bpe import openai
 
 from orchestrator import Catalogue, Options, Router, RouteRequest, State, Tool, preset
-from orchestrator.catalogue.formats import tool_to_json
-from orchestrator.catalogue.tokens import count_tokens
 
 KEYWORD_ALONE = "semantic search did not run, so only keyword search was used: "
 """How the warning of a Decision without meaning begins. The reason follows."""
@@ -44,13 +43,29 @@ async def router() -> AsyncIterator[Router]:
 
 
 def tokens_of(text: object) -> int:
-    """The size of a text, or of a value's JSON, as a model pays for it."""
-    return count_tokens(text if isinstance(text, str) else json.dumps(text))
+    """The exact size of a text, or of a value's JSON, as a model pays for it. toolroute's estimate is never lower."""
+    return len(openai.o200k_base().encode(text if isinstance(text, str) else json.dumps(text)))
+
+
+HINTS = {
+    "read_only": "readOnlyHint",
+    "destructive": "destructiveHint",
+    "idempotent": "idempotentHint",
+    "open_world": "openWorldHint",
+}
+"""What a catalogue file calls the annotations of a tool."""
+
+
+def line_of(tool: Tool) -> dict[str, Any]:
+    """The tool as a line of a catalogue file, without its empty fields."""
+    line = {name: value for name, value in asdict(tool).items() if value}
+    hints = {HINTS[name]: hint for name, hint in line.pop("annotations").items() if hint is not None}
+    return {**line, "annotations": hints} if hints else line
 
 
 def write_tools(file: Path, tools: Iterable[Tool]) -> Path:
     """Write a catalogue file, one tool a line."""
-    file.write_text("".join(f"{json.dumps(tool_to_json(tool))}\n" for tool in tools), encoding="utf-8")
+    file.write_text("".join(f"{json.dumps(line_of(tool))}\n" for tool in tools), encoding="utf-8")
     return file
 
 

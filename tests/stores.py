@@ -1,5 +1,6 @@
 """Stores for tests: in a folder, over HTTP, and on a Qdrant server where QDRANT_URL names one."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -13,16 +14,15 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from orchestrator import Vectors
-from orchestrator.common.digests import digest
 from orchestrator.index.embed import StaticEmbedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
-from orchestrator.store.backend import EXPERIENCE, TOOLS
-from orchestrator.store.store import SHARED, Store
+from orchestrator.store.store import Store
 from tests.catalogues import taking, tool
 from tests.qdrant_front import qdrant_front
 
-__all__ = ["EXPERIENCE", "SHARED", "TOOLS"]
+SHARED = "shared"
+TOOLS, EXPERIENCE = "tools", "experience"
 SHIPPED = Path(__file__).resolve().parents[1] / "orchestrator" / "data" / "embedder"
 SERVERS = ["http", *(["url"] if os.environ.get("QDRANT_URL") else [])]
 KINDS = ["folder", *SERVERS]
@@ -118,7 +118,7 @@ def _empty(url: str) -> None:
 
 def folder_name(tenant: str) -> str:
     """The name of a tenant's folder in a store."""
-    return digest(tenant, 32)
+    return hashlib.sha256(tenant.encode()).hexdigest()[:32]
 
 
 def folder_of(store: Store, tenant: str) -> Path:

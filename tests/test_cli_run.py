@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.index.calibration import Correction, Fit
+from orchestrator.index.calibration import Fit
 from tests.command_line import audited
 from tests.user import User
 
@@ -181,7 +181,10 @@ async def test_options_of_a_request_reach_the_run(user: User) -> None:
 
 @pytest.mark.slow
 async def test_a_fit_reaches_plans_and_runs(user: User) -> None:
-    Fit(confidence=Correction(offset=-20)).write(user.path / "fit.json")
+    Fit().write(user.path / "fit.json")
+    fit_of_version = json.loads((user.path / "fit.json").read_text())
+    modest = {**fit_of_version, "confidence": {"offset": -20}}
+    (user.path / "fit.json").write_text(json.dumps(modest))
     task, fit = "Say in a poem which hour it is", ("--calibration", "fit.json")
     code, printed, err = await user.run(task, *fit)
     assert (code, printed["decision"]["stage"]) == (3, "none"), err

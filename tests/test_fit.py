@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig
-from orchestrator.evaluate.findability import own_words
 from orchestrator.evaluate.fit import Trial, cross_validated, try_all
 from orchestrator.evaluate.runner import Query, QuerySet
 from orchestrator.index.calibration import Correction, Fit
@@ -20,18 +18,33 @@ from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
-from tests.catalogues import EXAMPLES, sample, tool
+from tests.catalogues import EXAMPLES, line_of, sample, tool
 from tests.command_line import Ran, Run
 from tests.stores import shipped
 
 STATIC = shipped().id
-FIT = Fit(gate=Correction(slope=0.8, offset=-0.5), confidence=Correction(slope=1.2, offset=0.4), embedder=STATIC)
+GATE = {"slope": 0.8, "offset": -0.5}
+
+
+@pytest.fixture
+def fit_file(tmp_path: Path) -> Path:
+    """A calibration file with corrections, with the mark that editors write before a text."""
+    path = written(tmp_path / "fit.json", gate=GATE, confidence={"slope": 1.2, "offset": 0.4}, embedder=STATIC)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    return path
+
+
+def written(path: Path, **changes: Any) -> Path:
+    """Write a calibration file of this version, with these fields."""
+    Fit().write(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    return path
 
 
 def asked(count: int) -> list[Query]:
     """Return a query for each of the first tools of the sample catalogue, made of the tool's own text."""
     tools = sample().tools[:count]
-    return [Query(id=tool.key, text=own_words(tool) or tool.name, relevant=frozenset([tool.key])) for tool in tools]
+    return [Query(id=tool.key, text=tool.description, relevant=frozenset([tool.key])) for tool in tools]
 
 
 FIVE = QuerySet(name="sample", catalogue=sample(), queries=tuple(asked(5)))
@@ -96,14 +109,13 @@ def test_a_guarantee_that_the_tasks_cannot_give_has_no_threshold() -> None:
 # --- the file
 
 
-async def test_a_router_corrects_its_confidences_by_the_file(tmp_path: Path, router: Router) -> None:
-    FIT.write(tmp_path / "fit.json")
-    (tmp_path / "fit.json").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "fit.json").read_bytes())  # as editors mark it
+async def test_a_router_corrects_its_confidences_by_the_file(fit_file: Path, router: Router) -> None:
     words = RouteRequest(query="refund the customer", tenant="local", route_hint=RouteHint.KEYWORD)
-    async with Router(sample(), calibration=tmp_path / "fit.json") as fitted:
+    async with Router(sample(), calibration=fit_file) as fitted:
         before, after = await router.route(words), await fitted.route(words)
-    assert FIT.gate is not None
-    assert after.confidence == pytest.approx(FIT.gate(before.confidence), abs=1e-3)
+    log_odds = math.log(before.confidence / (1 - before.confidence))
+    corrected = 1 / (1 + math.exp(-(GATE["slope"] * log_odds + GATE["offset"])))
+    assert after.confidence == pytest.approx(corrected, abs=1e-3)
     assert [match.probability for match in after.matches] == [match.probability for match in before.matches]
 
 
@@ -120,9 +132,7 @@ async def test_a_router_corrects_its_confidences_by_the_file(tmp_path: Path, rou
 def test_a_broken_file_or_one_for_other_maps_is_refused_with_the_remedy(
     change: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "fit.json"
-    FIT.write(path)
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    path = written(tmp_path / "fit.json", **change)
     with pytest.raises(InvalidConfig, match="toolroute eval FOLDER --fit --write FILE") as refused:
         Router(sample(), options=Options(calibration=str(path)))
     assert named in str(refused.value)
@@ -137,7 +147,7 @@ def test_what_is_no_fit_at_all_is_refused(content: bytes | None, tmp_path: Path)
 
 
 async def test_a_fit_made_with_another_embedder_is_refused_as_soon_as_that_one_is_known() -> None:
-    fit, refused = replace(FIT, embedder="openai-other"), "fitted with the embedder 'openai-other', .* fit it again"
+    fit, refused = Fit(embedder="openai-other"), "fitted with the embedder 'openai-other', .* fit it again"
     for embedder in ("static", "openai:one"):
         with pytest.raises(InvalidConfig, match=refused):
             Router(sample(), calibration=fit, options=Options(embedder=embedder))
@@ -164,14 +174,14 @@ def test_doctor_names_a_calibration_that_cannot_be_used_or_is_of_another_catalog
     monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "store"))
     path = tmp_path / "fit.json"
     monkeypatch.setenv("TOOLROUTE_CALIBRATION", str(path))
-    for fit, named in ((None, "cannot be read"), (replace(FIT, embedder="openai-other"), "fitted with the embedder")):
+    for fit, named in ((None, "cannot be read"), (Fit(embedder="openai-other"), "fitted with the embedder")):
         if fit is not None:
             fit.write(path)
         ran = toolroute("doctor", "-o", "json")
         state, detail = calibration_of(ran)
         assert (ran.exit_code, state) == (1, "broken")
         assert named in detail
-    replace(FIT, about={"catalogue": "0" * 16, "tools": 5, "queries": 511}).write(path)
+    Fit(about={"catalogue": "0" * 16, "tools": 5, "queries": 511}).write(path)
     toolroute("tools", "import", EXAMPLES)
     state, detail = calibration_of(toolroute("doctor", "-o", "json"))
     assert (state, f"{path}: fitted to 511 queries" in detail) == ("flagged", True)
@@ -180,7 +190,7 @@ def test_doctor_names_a_calibration_that_cannot_be_used_or_is_of_another_catalog
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder for `eval`: thirty tools of the sample catalogue, and a query for each of twenty of them."""
-    tools = [tool_to_json(tool) for tool in sample().tools[:30]]
+    tools = [line_of(tool) for tool in sample().tools[:30]]
     lines = [{"id": query.id, "query": query.text, "relevant": [*query.relevant]} for query in asked(20)]
     for name, records in (("tools", tools), ("queries", lines)):
         text = "".join(json.dumps(record) + "\n" for record in records)

@@ -39,9 +39,7 @@ QUERIES = ("refund a charge", "send an email, then read the file", "add it", "us
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr("orchestrator.runtime.index_cache.KEPT_FROM", 1)
-    monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 600)  # So that no earlier index answers.
+def store(tmp_path: Path) -> Store:
     store = Store(tmp_path / "store", embedder=shipped(), timeout_s=5)
     store.replace_servers("local", by_server([*sample(), *ODD, *MAIL]))
     store.replace_server(SHARED, "files", FILES)
@@ -51,8 +49,6 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 @pytest.fixture
 def front(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QdrantFront]:
     """Start a server with its own cache folder."""
-    monkeypatch.setattr("orchestrator.runtime.index_cache.KEPT_FROM", 1)
-    monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 600)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with qdrant_front() as front:
         yield front
