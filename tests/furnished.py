@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import re
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from orchestrator.catalogue.catalogue import Catalogue
@@ -17,6 +14,7 @@ from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import EXAMPLES
 from tests.servers.start import config, entry
+from tests.ui_pages import started
 
 PAST = {
     "refund order {n}, it was charged twice": ["stripe:refund_charge"],
@@ -37,7 +35,6 @@ HOSTILE = Tool(
     input_schema={"type": "object", "properties": {"</td><script>alert(2)</script>": {"type": "string"}}},
 )
 _START = 1_790_000_000.0
-_LINK = re.compile(rb"open (http://127\.0\.0\.1:\d+/\?token=\S+)")
 
 
 async def furnish(folder: Path, rounds: int = 2) -> None:
@@ -61,18 +58,6 @@ async def _record(router: Router, tenant: str, number: int, place: int) -> None:
     await router.record(text, used=used, tenant=tenant, name=f"{number}-{place}", actor=actor, at=at)
 
 
-@asynccontextmanager
-async def ui(folder: Path, *options: str) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+def ui(folder: Path, *options: str) -> AbstractAsyncContextManager[tuple[str, asyncio.subprocess.Process]]:
     """`toolroute ui` on that folder: its link, and the process."""
-    command = (sys.executable, "-m", "orchestrator", "ui", "--store", "kept", "--organization", "1", *options)
-    process = await asyncio.create_subprocess_exec(*command, cwd=folder, stderr=asyncio.subprocess.PIPE)
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(60):
-            while not (found := _LINK.search(line := await process.stderr.readline())):
-                assert line, "it ended"
-        yield found[1].decode(), process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    return started(folder, "--store", "kept", "--organization", "1", *options)

@@ -20,7 +20,7 @@ from tests.catalogues import taking, tool
 from tests.command_line import Run, digest_at_terminal, trusting
 from tests.servers.start import config, entry, text_of
 from tests.test_serve_approvals import asking
-from tests.ui_pages import TOKEN, pages, visiting
+from tests.ui_pages import started, visitor_of
 
 pytestmark = pytest.mark.usefixtures("own_settings")
 READS = Annotations(read_only=True)
@@ -318,16 +318,15 @@ def test_changes_are_shown_and_accepted_by_command(rug: Rug, toolroute: Run) -> 
     assert rug.waits() == []
 
 
-def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug) -> None:
+def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug, tmp_path: Path) -> None:
     rug.sync()
     rug.lists(PULLED)
     rug.sync()
-    asyncio.run(accept_on_its_page(rug))
+    asyncio.run(accept_on_its_page(rug, tmp_path))
 
 
-async def accept_on_its_page(rug: Rug) -> None:
-    async with Router(store=rug.store) as router, visiting(pages(router)) as web:
-        await web.get(f"/?token={TOKEN}")
+async def accept_on_its_page(rug: Rug, folder: Path) -> None:
+    async with started(folder, *rug.where("org:1")) as (link, _), visitor_of(link) as web:
         page = (await web.get("/tools/web:look")).text
         assert ("Fetch the page of an address, and delete it" in page, "needs acceptance" in page) == (True, True)
         fields = dict(re.findall(r'name="(form|definition)" value="(\w+)"', page))

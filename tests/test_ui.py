@@ -11,19 +11,16 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx2
+import numpy as np
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records.run import StepStatus
-from orchestrator.runtime.router import Router
-from orchestrator.ui.decision import as_file, path
-from orchestrator.ui.decision_view import Shown
-from tests.catalogues import EXAMPLES
+from orchestrator import Options, Router, StepStatus
+from tests.catalogues import sample, tool, write_tools
 from tests.command_line import Run
 from tests.furnished import HOSTILE
 from tests.runner import Runner
 from tests.temporal import until
-from tests.ui_pages import BASE, TOKEN, pages, pages_of_runs, visiting
+from tests.ui_pages import base_of, started, visiting, visitor_of
 
 GET = [
     "/",
@@ -37,51 +34,72 @@ GET = [
     "/catalogue",
     "/compare?first=weather+of+Mars&second=refund",
 ]
+CATALOGUE = ("--catalogue", "tools.jsonl", "--organization", "1")
 POST = ["/decision", "/compare", "/catalogue", "/servers", "/runs/some-run", "/replay"]
 
 
+def token_of(link: str) -> str:
+    return link.partition("=")[2]
+
+
 @pytest.fixture(scope="module")
-async def router() -> AsyncIterator[Router]:
-    tools = [*Catalogue.read(EXAMPLES / "tools.jsonl").tools, HOSTILE]
-    async with Router(Catalogue(tools)) as router:
-        yield router
+async def link(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """The link that `toolroute ui` prints, over the sample catalogue and a hostile tool."""
+    folder = tmp_path_factory.mktemp("pages")
+    write_tools(folder / "tools.jsonl", [*sample().tools, HOSTILE])
+    async with started(folder, *CATALOGUE, "--address", "<nowhere>:1") as (link, _):
+        yield link
 
 
 @pytest.fixture
-def app(router: Router) -> Any:
-    return pages(router)
-
-
-@pytest.fixture
-async def visitor(app: Any) -> AsyncIterator[httpx2.AsyncClient]:
+async def visitor(link: str) -> AsyncIterator[httpx2.AsyncClient]:
     """A visitor who has opened the link."""
-    async with visiting(app) as found:
-        await found.get(f"/?token={TOKEN}")
-        yield found
+    async with visitor_of(link) as browser:
+        yield browser
 
 
-async def test_nobody_sees_a_page_without_the_links_token(app: Any) -> None:
-    async with visiting(app) as stranger:
-        for path in [*GET, "/static/style.css", "/?token=another", f"/tools?token={TOKEN[:-1]}"]:
+async def form_token(visitor: httpx2.AsyncClient, path: str = "/") -> str:
+    """What the forms of a page send, which no page of another site knows."""
+    tokens = re.findall(r'name="form" value="(\w+)"', (await visitor.get(path)).text)
+    return str(tokens[0])
+
+
+async def page_of(visitor: httpx2.AsyncClient, decision: Any) -> httpx2.Response:
+    """The page of a Decision that was kept in a file."""
+    text = decision if isinstance(decision, str) else json.dumps(decision)
+    files = {"decision": ("kept.json", text)}
+    return await visitor.post("/decision", data={"form": await form_token(visitor)}, files=files)
+
+
+@pytest.fixture(scope="module")
+async def decision() -> dict[str, Any]:
+    async with Router(sample()) as router:
+        return (await router.route("refund charge ch_3PqX")).to_json()
+
+
+async def test_nobody_sees_a_page_without_the_links_token(link: str) -> None:
+    async with visiting(link) as stranger:
+        for path in [*GET, "/static/style.css", "/?token=another", f"/tools?token={token_of(link)[:-1]}"]:
             answer = await stranger.get(path)
             assert (answer.status_code, "toolroute ui" in answer.text, len(answer.cookies)) == (401, True, 0), path
         for path in POST:
             assert (await stranger.post(path)).status_code == 401, path
 
 
-async def test_the_token_becomes_a_cookie(app: Any) -> None:
-    async with visiting(app) as visitor:
-        answer = await visitor.get(f"/tools?token={TOKEN}")
+async def test_the_token_becomes_a_cookie(link: str) -> None:
+    token, port = token_of(link), httpx2.URL(link).port
+    async with visiting(link) as visitor:
+        answer = await visitor.get(f"/tools?token={token}")
         assert (answer.status_code, answer.headers["location"]) == (303, "/tools")
-        assert answer.headers["set-cookie"] == f"toolroute_4000={TOKEN}; HttpOnly; Path=/; SameSite=strict"
+        assert answer.headers["set-cookie"] == f"toolroute_{port}={token}; HttpOnly; Path=/; SameSite=strict"
         assert (await visitor.get("/tools")).status_code == 200
         for path, leads_to in {"//evil.example/": "/evil.example/", "/runs/a%3Fb": "/runs/a%3Fb"}.items():
-            assert (await visitor.get(f"{BASE}{path}?token={TOKEN}")).headers["location"] == leads_to
+            assert (await visitor.get(f"{base_of(link)}{path}?token={token}")).headers["location"] == leads_to
 
 
-async def test_another_host_name_gets_nothing(app: Any) -> None:
-    async with visiting(app, base_url="http://rebound.example:4000") as visitor:
-        answer = await visitor.get(f"/?token={TOKEN}")
+async def test_another_host_name_gets_nothing(link: str) -> None:
+    async with visiting(link, headers={"host": "rebound.example:4000"}) as visitor:
+        answer = await visitor.get(link)
         assert (answer.status_code, len(answer.cookies)) == (400, 0)
 
 
@@ -124,34 +142,28 @@ async def test_what_cannot_be_shown_says_why(visitor: httpx2.AsyncClient) -> Non
     assert (await visitor.get("/runs/some-run")).status_code == 503
 
 
-async def test_a_kept_decision_is_shown_and_no_other_file(visitor: httpx2.AsyncClient, router: Router) -> None:
-    decision = await router.route("refund charge ch_3PqX")
-    kept = json.dumps(decision.to_json())
-    [token] = re.findall(r'name="form" value="(\w+)"', (await visitor.get("/")).text)
-
-    async def shown(text: str) -> httpx2.Response:
-        return await visitor.post("/decision", data={"form": token}, files={"decision": ("kept.json", text)})
-
-    assert ">stripe:refund_charge<" in (await shown(kept)).text
-    assert ">stripe:refund_charge<" in (await shown(json.dumps({"decision": json.loads(kept), "plan": {}}))).text
-    halved = await shown(json.dumps({**json.loads(kept), "query": "a\ud800b", "recommended": ["s:\ud800"]}))
+async def test_a_kept_decision_is_shown_and_no_other_file(
+    visitor: httpx2.AsyncClient, decision: dict[str, Any]
+) -> None:
+    assert ">stripe:refund_charge<" in (await page_of(visitor, decision)).text
+    assert ">stripe:refund_charge<" in (await page_of(visitor, {"decision": decision, "plan": {}})).text
+    halved = await page_of(visitor, {**decision, "query": "a\ud800b", "recommended": ["s:\ud800"]})
     assert (halved.status_code, ">ab<" in halved.text) == (200, True)
-    for wrong in ("[1]", "no JSON", json.dumps({**json.loads(kept), "confidence": "<b>high</b>"})):
-        answer = await shown(wrong)
+    for wrong in ("[1]", "no JSON", {**decision, "confidence": "<b>high</b>"}):
+        answer = await page_of(visitor, wrong)
         assert (answer.status_code, "explain -o json" in answer.text, "<b>" in answer.text) == (400, True, False)
 
 
 async def test_a_catalogue_that_is_no_path_is_refused(visitor: httpx2.AsyncClient) -> None:
-    [token] = re.findall(r'name="form" value="(\w+)"', (await visitor.get("/replay")).text)[:1]
+    token = await form_token(visitor, "/replay")
     for named in ("a\0b", "a" * 5_000, "/dev/zero"):
         answer = await visitor.post("/replay", data={"form": token, "pipeline": "default", "catalogue": named})
         assert answer.status_code == 400, named[:10]
 
 
-async def test_rejected_tools_share_a_line_per_reason(router: Router) -> None:
-    decision = (await router.route("refund charge ch_3PqX")).to_json()
+async def test_rejected_tools_share_a_line_per_reason(visitor: httpx2.AsyncClient, decision: dict[str, Any]) -> None:
     rejected = [{"tool": f"s:tool_{n}", "why": f"score 0.0{n}, behind the 10 matches"} for n in range(9)]
-    text = as_file({**decision, "rejected": rejected}, 0.7)
+    text = (await page_of(visitor, {**decision, "rejected": rejected})).text
     assert (text.count("behind the 10 matches"), "s:tool_8<" in text) == (1, True)
 
 
@@ -163,13 +175,12 @@ async def test_a_decision_shows_the_task_in_full_and_its_clauses(visitor: httpx2
     assert (clauses.count("<li>") > 1, "stripe:refund_charge" in clauses) == (True, True)
 
 
-async def test_two_wordings_and_two_files_are_compared(visitor: httpx2.AsyncClient, router: Router) -> None:
+async def test_two_wordings_and_two_files_are_compared(visitor: httpx2.AsyncClient, decision: dict[str, Any]) -> None:
     asked = {"first": "refund charge ch_3PqX", "second": "open a bug for the crash"}
     page = (await visitor.get("/compare", params=asked)).text
     assert ("only in the second" in page, "only in the first" in page) == (True, True)
     [token] = set(re.findall(r'name="form" value="(\w+)"', page))
-    kept = (await router.route(asked["first"])).to_json()
-    kept["matches"] = kept["matches"][1:]
+    kept = {**decision, "matches": decision["matches"][1:]}
 
     async def compared(*named: str, text: str = json.dumps(kept)) -> httpx2.Response:
         files = {name: (f"{name}.json", text) for name in named}
@@ -181,13 +192,10 @@ async def test_two_wordings_and_two_files_are_compared(visitor: httpx2.AsyncClie
     assert (await compared("first", text="no JSON")).status_code == 400
 
 
-async def test_a_catalogue_of_thousands_is_paged_and_searched() -> None:
-    tools = [
-        {"server": f"server{n % 1_500}", "name": f"do_{n // 1_500}_{n}", "description": "It does."}
-        for n in range(13_000)
-    ] + [{"server": "mail", "name": "do-0-0"}]
-    async with Router(Catalogue(tools)) as router, visiting(pages(router)) as visitor:
-        await visitor.get(f"/?token={TOKEN}")
+async def test_a_catalogue_of_thousands_is_paged_and_searched(tmp_path: Path) -> None:
+    tools = [tool(f"server{n % 1_500}:do_{n // 1_500}_{n}", "It does.") for n in range(13_000)]
+    write_tools(tmp_path / "tools.jsonl", [*tools, tool("mail:do-0-0")])
+    async with started(tmp_path, *CATALOGUE) as (link, _), visitor_of(link) as visitor:
 
         async def shown(path: str) -> str:
             answer = await visitor.get(path)
@@ -208,11 +216,13 @@ async def test_a_catalogue_of_thousands_is_paged_and_searched() -> None:
         assert ("13,001" in overview, "2 tools of different servers share 1 names" in overview) == (True, True)
 
 
-async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(router: Router) -> None:
-    decision = (await router.route("refund charge ch_3PqX")).to_json()
+async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(
+    visitor: httpx2.AsyncClient, decision: dict[str, Any]
+) -> None:
     endless = [{**decision["matches"][0], "tool": f"s:tool_{number}"} for number in range(20_000)]
     keys = [match["tool"] for match in endless]
-    text = as_file({**decision, "matches": endless, "recommended": keys, "warnings": keys}, 0.7)
+    endless_lists = {"matches": endless, "recommended": keys, "warnings": keys}
+    text = (await page_of(visitor, {**decision, **endless_lists})).text
     assert ("s:tool_199<" in text, "s:tool_200<" in text, "19,800 more matches are not shown" in text) == (
         True,
         False,
@@ -220,40 +230,45 @@ async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(router: R
     )
 
 
-async def test_the_gate_is_shown_for_every_pipeline(router: Router) -> None:
-    decision = (await router.route("refund charge ch_3PqX")).to_json()
+async def test_the_gate_is_shown_for_every_pipeline(visitor: httpx2.AsyncClient, decision: dict[str, Any]) -> None:
+    async def shown(**otherwise: Any) -> str:
+        return (await page_of(visitor, {**decision, **otherwise})).text
 
-    def gate(**otherwise: Any) -> str:
-        shown = Shown.of({**decision, **otherwise})
-        [found] = [one.found for one in path(shown, 0.7) if one.name == "gate"]
-        return found
-
-    assert gate() == "keyword search was enough"
-    assert gate(semantic_ran=True) == "semantic search ran as well"
-    assert gate(gate_confidence=0.1) == "no semantic search ran"
-    others = Shown.of({**decision, "timings_ms": {"by_graph": 1.0, "semantic": 1.0}})
-    assert [one.found for one in path(others, 0.7)] == ["", "found none of the matches"]
+    gate = ("keyword search was enough", "semantic search ran as well", "no semantic search ran")
+    pages = [await shown(), await shown(semantic_ran=True), await shown(gate_confidence=0.1)]
+    assert [[text in page for text in gate] for page in pages] == np.eye(3).tolist()
+    assert "found none of the matches" not in pages[0]
+    assert "found none of the matches" in await shown(timings_ms={"by_graph": 1.0, "semantic": 1.0})
 
 
-async def test_a_broken_page_leaves_the_others(router: Router, caplog: Any) -> None:
+async def test_a_broken_page_leaves_the_others(caplog: Any) -> None:
+    """The fault is put in here, because no page is known to fail."""
+    from orchestrator.ui.app import make_app
+    from orchestrator.ui.scope import Scope
+
     async def broken() -> Any:
         raise RuntimeError("a secret")
 
-    async with visiting(pages(router, broken)) as visitor:
-        await visitor.get(f"/?token={TOKEN}")
-        answer = await visitor.get("/runs")
-        assert (answer.status_code, "RuntimeError" in answer.text, "a secret" in answer.text) == (500, True, False)
-        assert (answer.headers["cache-control"], "a secret" in caplog.text) == ("no-store", True)
-        assert (await visitor.get("/tools")).status_code == 200
+    async with Router(sample()) as router:
+        app = make_app(Scope(router=router, tenant="org:1", options=Options(), run_client=broken), "t")
+        transport = httpx2.ASGITransport(app=app)
+        async with visitor_of("http://127.0.0.1:4000/?token=t", transport=transport) as visitor:
+            answer = await visitor.get("/runs")
+            assert (answer.status_code, "RuntimeError" in answer.text, "a secret" in answer.text) == (500, True, False)
+            assert (answer.headers["cache-control"], "a secret" in caplog.text) == ("no-store", True)
+            assert (await visitor.get("/tools")).status_code == 200
 
 
-async def test_a_run_shows_the_exact_call_until_it_ends(router: Router, runner: Runner) -> None:
+async def test_a_run_shows_the_exact_call_until_it_ends(runner: Runner, temporal_address: str, tmp_path: Path) -> None:
     task = "Delete the file a.txt and add a note titled 'Grüße <b>\u200b'"
     handle = await runner.start(task, name="a?b%2F<b>&amp;", approve="changes")
     await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+    write_tools(tmp_path / "tools.jsonl", sample().tools)
 
-    async with visiting(pages_of_runs(router, runner.client)) as visitor:
-        await visitor.get(f"/?token={TOKEN}")
+    async with (
+        started(tmp_path, *CATALOGUE, "--address", temporal_address) as (link, _),
+        visitor_of(link) as visitor,
+    ):
         where = f"/runs/{quote(handle.id, safe='')}"
         page = html.unescape((await visitor.get(where)).text)
         assert '"title": "Grüße <b>\\u200b"' in page

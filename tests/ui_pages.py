@@ -1,39 +1,50 @@
-"""The pages of `toolroute ui`, in the test's process. A test visits them as a browser does."""
+"""`toolroute ui` in a process of its own. A test visits its pages as a browser does."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
-from temporalio.client import Client
 
-from orchestrator import Options, Router
-from orchestrator.errors import Unavailable
-from orchestrator.temporal.client.run_client import RunClient
-from orchestrator.ui.app import make_app
-from orchestrator.ui.scope import Scope
-
-TOKEN, BASE = "a-token-of-the-tests", "http://127.0.0.1:4000"
-TENANT = "org:1"
+_LINK = re.compile(rb"open (http://127\.0\.0\.1:\d+/\?token=\S+)")
 
 
-async def away() -> RunClient:
-    raise Unavailable("no Temporal server answers at <nowhere>")
+@asynccontextmanager
+async def started(folder: Path, *options: object) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """Run `toolroute ui` in the folder: its link, and the process."""
+    command = (sys.executable, "-m", "orchestrator", "ui", *map(str, options))
+    process = await asyncio.create_subprocess_exec(*command, cwd=folder, stderr=asyncio.subprocess.PIPE)
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(120):
+            while not (match := _LINK.search(line := await process.stderr.readline())):
+                assert line, "it ended"
+        yield match[1].decode(), process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
 
 
-def pages(router: Router, run_client: Callable[[], Awaitable[RunClient]] = away) -> Any:
-    """Return the app of a tenant's pages."""
-    scope = Scope(router=router, tenant=TENANT, options=Options(), run_client=run_client)
-    return make_app(scope, TOKEN)
+def base_of(link: str) -> str:
+    """The address of the pages, without a path."""
+    parts = urlsplit(link)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
-def pages_of_runs(router: Router, client: Client) -> Any:
-    """Return the app whose runs are those of a Temporal server."""
-
-    async def run_client() -> RunClient:
-        return RunClient(client, TENANT)
-
-    return pages(router, run_client)
+def visiting(link: str, **settings: Any) -> httpx2.AsyncClient:
+    """A browser that has not opened the link yet."""
+    return httpx2.AsyncClient(**{"base_url": base_of(link), "timeout": 120, **settings})
 
 
-def visiting(app: Any, **settings: Any) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), **{"base_url": BASE, **settings})
+@asynccontextmanager
+async def visitor_of(link: str, **settings: Any) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser that has opened the link."""
+    async with visiting(link, **settings) as browser:
+        await browser.get(link)
+        yield browser
