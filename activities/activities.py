@@ -39,7 +39,6 @@ from orchestrator.records.call import (
     ToolResult,
 )
 from orchestrator.records.completion import CompleteRequest, Completion
-from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import RecordRequest
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
@@ -47,7 +46,7 @@ from orchestrator.records.tool import Tool, as_chosen
 from orchestrator.telemetry import TOOL_ERROR
 from orchestrator.temporal.worker.resources import Resources
 from orchestrator.temporal.worker.turns import NoTurn
-from orchestrator.temporal.workflow.payload import MAX_PLAN_BYTES, check_size
+from orchestrator.temporal.workflow.payload import MAX_PLAN_BYTES, check_size, written
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.trust.definition_changes import as_judged
 
@@ -76,14 +75,14 @@ class Activities:
         ]
 
     @activity.defn(name=names.ROUTE)
-    async def route(self, given: RawValue) -> Decision:
+    async def route(self, given: RawValue) -> RawValue:
         """Return the Decision for a RouteRequest."""
         async with working(given, RouteRequest) as request:
             # A worker serves many tenants, so a request without a tenant is an error.
             request.validate()
             await self.resources.list_servers(request.tenant)
             decision = await (await self.resources.router()).route(request)
-            return await self.resources.limited(decision)
+            return written(await self.resources.limited(decision))
 
     @activity.defn(name=names.PLAN)
     async def plan(self, given: RawValue) -> Plan:

@@ -34,6 +34,8 @@ LOOK_S = 0.1
 """The seconds between two looks of the thread."""
 BLOCKED_S = 3.0
 """The seconds after which a blocked loop is reported."""
+IDLE_S = 10.0
+"""The seconds without an activity after which the thread ends. A new one for each activity would cost 2 ms."""
 GIVE_UP_S = 60.0
 """The seconds after which nobody stands in for a blocked loop, so that its calls time out."""
 
@@ -99,12 +101,13 @@ class _Pulse:
 
 
 class _Heart:
-    """Watches the heartbeats of a process from a thread, which runs while there are activities."""
+    """Watches the heartbeats of a process from a thread, which runs while there are activities, and IDLE_S longer."""
 
     def __init__(self) -> None:
         self._pulses: set[_Pulse] = set()
         self._lock = threading.Lock()
         self._watched = False
+        self._left_at = 0.0
         self._reported: set[str] = set()
 
     def watch(self, pulse: _Pulse) -> None:
@@ -119,14 +122,17 @@ class _Heart:
     def forget(self, pulse: _Pulse) -> None:
         with self._lock:
             self._pulses.discard(pulse)
+            self._left_at = time.monotonic()
 
-    def _watched_pulses(self) -> list[_Pulse]:
+    def _watched_pulses(self) -> list[_Pulse] | None:
+        """Return the pulses to watch. None: nothing was to be watched for IDLE_S, so the thread ends."""
         with self._lock:
-            self._watched = bool(self._pulses)
-            return list(self._pulses)
+            is_idle = not self._pulses and time.monotonic() - self._left_at > IDLE_S
+            self._watched = not is_idle
+            return None if is_idle else list(self._pulses)
 
     async def _look(self) -> None:
-        while pulses := self._watched_pulses():
+        while (pulses := self._watched_pulses()) is not None:
             await asyncio.gather(*(pulse.stand_in() for pulse in pulses))
             for pulse in pulses:
                 self._report(pulse)

@@ -12,11 +12,10 @@ from temporalio.common import RawValue
 
 from orchestrator.activities.working import working
 from orchestrator.records import durable_names as names
-from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings
 from orchestrator.records.request import RouteRequest
 from orchestrator.temporal.worker.resources import Resources
-from orchestrator.temporal.workflow.payload import NOTHING, read_input
+from orchestrator.temporal.workflow.payload import NOTHING, read_input, written
 
 
 class StageActivities:
@@ -36,31 +35,31 @@ class StageActivities:
         ]
 
     @activity.defn(name=names.MATCH_ALWAYS_AVAILABLE)
-    async def match_always_available(self, request: RawValue) -> Findings:
+    async def match_always_available(self, request: RawValue) -> RawValue:
         """Return the always-available capabilities that a RouteRequest asks for."""
         return await self._find(request, None, names.MATCH_ALWAYS_AVAILABLE)
 
     @activity.defn(name=names.DETECT_EXPLICIT_SERVER)
     async def detect_explicit_server(
         self, request: RawValue, before: RawValue = NOTHING
-    ) -> Findings:
+    ) -> RawValue:
         """Return the Findings with the servers that a RouteRequest names."""
         return await self._find(request, before, names.DETECT_EXPLICIT_SERVER)
 
     @activity.defn(name=names.KEYWORD_GATE)
-    async def keyword_gate(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
+    async def keyword_gate(self, request: RawValue, before: RawValue = NOTHING) -> RawValue:
         """Return the Findings of the keyword leg. `gate_open` is True if the leg is confident enough."""
         return await self._find(request, before, names.KEYWORD_GATE)
 
     @activity.defn(name=names.SEMANTIC_FALLBACK)
-    async def semantic_fallback(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
+    async def semantic_fallback(self, request: RawValue, before: RawValue = NOTHING) -> RawValue:
         """Return the Findings with the Decision of both legs. If embedding fails, the keyword leg decides alone."""
         return await self._find(request, before, names.SEMANTIC_FALLBACK)
 
     @activity.defn(name=names.MERGE)
     async def merge(
         self, request: RawValue, before: RawValue = NOTHING, keyword_alone: str = ""
-    ) -> Decision:
+    ) -> RawValue:
         """Return the Decision for a RouteRequest.
 
         Args:
@@ -73,11 +72,12 @@ class StageActivities:
         async with working(request, RouteRequest) as asked:
             findings = read_input(before, Findings)
             decision = await merge(await self.resources.router(), asked, findings, keyword_alone)
-            return await self.resources.limited(decision)
+            return written(await self.resources.limited(decision))
 
-    async def _find(self, given: RawValue, before: RawValue | None, activity_name: str) -> Findings:
+    async def _find(self, given: RawValue, before: RawValue | None, activity_name: str) -> RawValue:
         from orchestrator.runtime.staged_route import find
 
         async with working(given, RouteRequest) as request:
             findings = Findings() if before is None else read_input(before, Findings)
-            return await find(await self.resources.router(), request, findings, activity_name)
+            router = await self.resources.router()
+            return written(await find(router, request, findings, activity_name))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from temporalio.common import RetryPolicy
 
 from orchestrator import (
     Annotations,
@@ -55,6 +56,10 @@ DECISION = decision("refund the charge")
         (lambda: ToolRouter(5), "tenant=5: give a text"),
         (lambda: ToolRouter(plan_options={"task_queue": 5}), "task_queue=5: give a text"),
         (lambda: ToolRouter(call_options={"retry_policy": 3}), "retry_policy=3: give a RetryPolicy"),
+        (
+            lambda: ToolRouter(call_options={"retry_policy": RetryPolicy(maximum_attempts=-1)}),
+            "maximum_attempts=-1.*: Maximum attempts cannot be negative; give another policy",
+        ),
         (
             lambda: ToolRouter().call(DECISION, "a:b", start_to_close_timeout=5),
             "start_to_close_timeout=5: give a timedelta",

@@ -143,6 +143,7 @@ def test_explain_as_json_is_the_contract_and_the_words_of_each_match_by_field(to
         ("route", "Missing argument 'QUERY'"),
         ("route q --nonsense", "No such option"),
         ("route q -v", "No such option '-v'.\nPut the option before the command: toolroute -v"),
+        ("--store s tools sync", "Put a command's option behind it: toolroute COMMAND --store ..."),
         ("route q -o yaml", "'yaml' is not one of"),
         ("rout q", "No such command 'rout'. Did you mean 'route'?"),
         ("route deploy the api", "unexpected extra arguments (the api)\nQuote a task of several words."),

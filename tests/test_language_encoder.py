@@ -1,6 +1,7 @@
 """The extra `languages`: its encoder reads tasks in other languages, and no others."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from orchestrator import Catalogue, Decision, Options, Router, Stage, Store
+from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index import encoder
 from orchestrator.index.embed import Vectors, embedder_for
 from orchestrator.index.encoder import LanguageEncoder
@@ -93,6 +95,32 @@ async def test_a_route_does_not_wait_for_a_slow_encoding(monkeypatch: pytest.Mon
         later = await routed(router, SPANISH)
     assert any("has not yet read all" in warning for warning in first.warnings)
     assert later.matches[0].tool.key == "stripe:refund_charge"
+
+
+async def test_a_router_closes_in_silence_while_it_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_fail, failed = threading.Event(), threading.Event()
+
+    def slow(self: LanguageEncoder, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            may_fail.wait(60)
+            failed.set()
+            raise EmbedderUnavailable("closed")
+        return np.zeros((len(texts), 512), np.float32)
+
+    complaints: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, about: complaints.append(about["message"]))
+    monkeypatch.setattr(LanguageEncoder, "embed", slow)
+    monkeypatch.setattr(embedding, "_MAX_ENCODING_S", 0.1)
+    async with Router(sample()) as router:
+        await router.route(SPANISH)
+        may_fail.set()
+    del router
+    await asyncio.to_thread(failed.wait, 60)
+    for _ in range(20):  # The loop hears of the error in one of its next turns.
+        await asyncio.sleep(0.01)
+        gc.collect()
+    assert complaints == []
 
 
 def test_an_english_route_does_not_import_the_encoder() -> None:

@@ -85,6 +85,7 @@ def operation(*parameters: dict[str, Any], body: str = "", fields: Any = None, *
 
 
 IDS = {"name": "ids", "schema": {"type": "array", "items": TEXT}}
+WHERE = {"name": "where", "in": "query", "schema": {"type": "object"}}
 COOKIE = {
     "components": {"securitySchemes": {"session": {"type": "apiKey", "in": "cookie", "name": "sid"}}},
     "security": [{"session": []}],
@@ -220,6 +221,26 @@ async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
         (operation({**IDS, "in": "query"}), {"ids": ["1", "2"]}, {"query": "ids=1&ids=2"}),
         (operation({**IDS, "in": "query", "explode": False}), {"ids": ["1", "2"]}, {"query": "ids=1%2C2"}),
         (operation({**IDS, "in": "header"}), {"ids": ["1", "2"]}, {"ids": "1,2"}),
+        (operation({**IDS, "in": "query", "explode": False}), {"ids": None}, {"query": ""}),
+        (operation(WHERE), {"where": {"a": 1, "b": ["x", "y"]}}, {"query": "a=1&b=x&b=y"}),
+        (operation({**WHERE, "style": "deepObject"}), {"where": {"a": 1}}, {"query": "where%5Ba%5D=1"}),
+        (operation({**WHERE, "explode": False}), {"where": {"a": 1, "b": "x"}}, {"query": "where=a%2C1%2Cb%2Cx"}),
+        (operation({**WHERE, "in": "header", "name": "ids"}), {"ids": {"a": 1, "b": "x"}}, {"ids": "a,1,b,x"}),
+        (
+            operation({**WHERE, "in": "header", "name": "ids", "explode": True}),
+            {"ids": {"a": 1, "b": "x"}},
+            {"ids": "a=1,b=x"},
+        ),
+        (
+            OLDER_BODY | {"consumes": ["application/xml", "application/json"]},
+            {"ok": True},
+            {"content-type": "application/json", "body": '{"ok": true}'},
+        ),
+        (
+            OLDER_BODY | {"consumes": ["application/xml"]},
+            {"body": "<it/>"},
+            {"content-type": "application/xml", "body": "<it/>"},
+        ),
         (operation(**COOKIE), {}, {"cookie": "sid=***"}),
     ],
 )

@@ -45,6 +45,10 @@ def test_no_pattern_takes_long(schema: dict[str, Any]) -> None:
     assert seconds(lambda: check(a="a" * 10_000 + "!")) < 1
 
 
+def test_a_pattern_of_another_language_gives_no_warning() -> None:
+    check_arguments(tool("a:b", input_schema={"properties": {"a": {"pattern": "[[a]"}}}), {"a": "a"})
+
+
 @pytest.mark.parametrize(
     ("pattern", "fits", "wrong"),
     [

@@ -68,7 +68,10 @@ class Operation:
         locations: Where each parameter of the tool goes.
         has_whole_body: The parameter `body` is the whole body, and not a field of it.
         media_type: The type of the body.
-        separators: What joins the items of a list, by parameter. Other lists are sent as repeated parameters.
+        separators: What joins the items of a list or an object, by parameter. In a query, other lists are sent as
+            repeated parameters, and each field of other objects as a parameter.
+        deep: The parameters whose objects are sent as `NAME[FIELD]=VALUE`.
+        exploded: The parameters whose objects are sent as `FIELD=VALUE`, and not as `FIELD,VALUE`.
         url: The address of this operation, if it is not that of the document.
         security: The alternatives of security schemes that the operation needs. Empty: none.
         tool: The tool as a record in MCP's form.
@@ -81,6 +84,8 @@ class Operation:
     has_whole_body: bool
     media_type: str
     separators: Mapping[str, str]
+    deep: frozenset[str]
+    exploded: frozenset[str]
     url: str
     security: tuple[tuple[str, ...], ...]
     tool: Mapping[str, Any] = field(repr=False)
@@ -178,6 +183,8 @@ class OpenApi:
             has_whole_body=inputs.has_whole_body,
             media_type=inputs.media_type,
             separators=inputs.separators,
+            deep=frozenset(inputs.deep),
+            exploded=frozenset(inputs.exploded),
             url=_address(operation.get("servers") or item.get("servers")),
             security=tuple(tuple(requirement) for requirement in requirements),
             tool=tool,
@@ -191,7 +198,7 @@ class OpenApi:
     def _add_parameter(self, inputs: "_Inputs", parameter: Mapping[str, Any]) -> None:
         location = str(parameter.get("in", ""))
         if location == "body":
-            self._add_schema(inputs, parameter.get("schema"), bool(parameter.get("required")))
+            self._add_content(inputs, parameter.get("schema"), bool(parameter.get("required")))
             return
         name = str(parameter.get("name", ""))
         if isinstance(parameter.get("schema"), Mapping):
@@ -211,17 +218,26 @@ class OpenApi:
         if location == "formData" and inputs.media_type not in (_FORM, _MULTIPART):
             inputs.media_type = _FORM
         if name and location in locations:  # A cookie belongs to a browser.
-            if separator := self._separator(parameter):
-                inputs.separators[name] = separator
+            self._add_style(inputs, name, parameter)
             inputs.add(name, schema, locations[location], bool(parameter.get("required")))
 
-    def _separator(self, parameter: Mapping[str, Any]) -> str:
-        """Return what joins the items of a list. Empty: each is a parameter of its own."""
+    def _add_style(self, inputs: "_Inputs", name: str, parameter: Mapping[str, Any]) -> None:
+        """Add how the parameter's lists and objects are written."""
         if "swagger" in self.document:
-            return _SEPARATORS.get(str(parameter.get("collectionFormat", "csv")), "")
-        if parameter.get("explode", parameter.get("style", "form") == "form"):
-            return ""
-        return _SEPARATORS.get(str(parameter.get("style", "form")), ",")
+            separator = _SEPARATORS.get(str(parameter.get("collectionFormat", "csv")), "")
+            if separator:
+                inputs.separators[name] = separator
+            return
+        in_query = parameter["in"] == "query"
+        style = str(parameter.get("style") or ("form" if in_query else "simple"))
+        if style == "deepObject":
+            inputs.deep.add(name)
+            return
+        is_exploded = parameter.get("explode", style == "form")
+        if is_exploded:
+            inputs.exploded.add(name)
+        if not (is_exploded and in_query):
+            inputs.separators[name] = _SEPARATORS.get(style, ",")
 
     def _add_body(self, inputs: "_Inputs", body: Mapping[str, Any]) -> None:
         content = _mapping(body.get("content"))
@@ -229,7 +245,10 @@ class OpenApi:
             return
         inputs.media_type = _best_media_type(list(content))
         schema = _mapping(content[inputs.media_type]).get("schema")
-        is_required = bool(body.get("required"))
+        self._add_content(inputs, schema, bool(body.get("required")))
+
+    def _add_content(self, inputs: "_Inputs", schema: Any, is_required: bool) -> None:
+        """Add a body: its fields if it is JSON or a form, and otherwise the whole body as a text."""
         if _is_json(inputs.media_type) or inputs.media_type in (_FORM, _MULTIPART):
             self._add_schema(inputs, schema, is_required)
         else:
@@ -298,6 +317,8 @@ class _Inputs:
         self.has_whole_body = False
         self.media_type = ""
         self.separators: dict[str, str] = {}
+        self.deep: set[str] = set()
+        self.exploded: set[str] = set()
         self._properties: dict[str, Any] = {}
         self._required: list[str] = []
 
@@ -369,6 +390,26 @@ def encoded_body(operation: Operation, body: Any) -> tuple[str, dict[str, Any]]:
     if media_type == _MULTIPART:  # httpx adds the boundary to the content type.
         return "", {"files": [(name, (None, text)) for name, text in form_fields(body)]}
     return media_type, {"content": plain_text(body)}
+
+
+def query_fields(operation: Operation, name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the parameters of a query for one argument, in the style of its parameter."""
+    if name in operation.separators:
+        yield name, joined(operation, name, value)
+    elif isinstance(value, Mapping) and name not in operation.deep:
+        yield from form_fields(value)
+    else:
+        yield from form_fields({name: value})
+
+
+def joined(operation: Operation, name: str, value: Any) -> str:
+    """Return a list as `a,b`, and an object as `key,a` or `key=a`, with the separator of the parameter."""
+    if isinstance(value, Mapping):
+        between = "=" if name in operation.exploded else operation.separators.get(name, ",")
+        items = [f"{key}{between}{plain_text(part)}" for key, part in value.items()]
+    else:
+        items = [plain_text(part) for part in (value if isinstance(value, list) else [value])]
+    return operation.separators.get(name, ",").join(items)
 
 
 def form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

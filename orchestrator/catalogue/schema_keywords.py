@@ -7,6 +7,7 @@ part that is not JSON Schema is removed, so that it restricts nothing.
 """
 
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -95,7 +96,9 @@ def _pattern(value: Any) -> Any:
         return None
     if matcher(value) is None:
         try:
-            re.compile(value)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # For example for `[[a]`.
+                re.compile(value)
         except (re.error, OverflowError, RecursionError):
             return None
     return value

@@ -169,6 +169,12 @@ def _usage_hint(error: click.ClickException) -> str:
         error.option_name in param.opts for param in cli.params
     ):
         return f"Put the option before the command: toolroute {error.option_name} ..."
+    if (
+        isinstance(error, click.NoSuchOption)
+        and context
+        and isinstance(context.command, click.Group)
+    ):
+        return f"Put a command's option behind it: {context.command_path} COMMAND {error.option_name} ..."
     return ""
 
 

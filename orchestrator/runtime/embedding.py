@@ -129,8 +129,10 @@ class Embedding:
         if encoder is None or self._options.languages == "off":
             return None, ""
         try:
+            encoding = asyncio.wrap_future(self._encoding(index, encoder))
+            encoding.add_done_callback(_retrieve_error)
             async with asyncio.timeout(_MAX_ENCODING_S):
-                await asyncio.shield(asyncio.wrap_future(self._encoding(index, encoder)))
+                await asyncio.shield(encoding)
             return await self._threads.run(encoder.embed, texts), ""
         except TimeoutError:
             return None, (
@@ -189,3 +191,9 @@ class Embedding:
         ):
             await self._threads.run(index.semantic, self.embedder)
             return await self._threads.run(vectors_of, self.embedder, texts)
+
+
+def _retrieve_error(future: "asyncio.Future[SemanticIndex]") -> None:
+    """Read the error of a future for which nobody may wait any more. asyncio would print it."""
+    if not future.cancelled():
+        future.exception()

@@ -11,8 +11,8 @@ from orchestrator.catalogue.openapi import (
     OpenApi,
     Operation,
     encoded_body,
-    form_fields,
-    plain_text,
+    joined,
+    query_fields,
 )
 from orchestrator.common.fields import named
 from orchestrator.errors import InvalidConfig, UnknownTool
@@ -88,20 +88,15 @@ class OpenApiExecutor(HttpExecutor):
         body: dict[str, Any] = {}
         for name, value in call.arguments.items():
             location = operation.locations.get(name, "body")
-            separator = operation.separators.get(name, "")
             if location == "body":
                 body[name] = value
-            elif location == "query" and not (separator and isinstance(value, list)):
-                parameters += form_fields({name: value})
+            elif location == "query":
+                parameters += query_fields(operation, name, value)
+            elif location == "header":
+                headers[name] = joined(operation, name, value)
             else:
-                items = value if isinstance(value, list) else [value]
-                text = (separator or ",").join(map(plain_text, items))
-                if location == "query":
-                    parameters.append((name, text))
-                elif location == "header":
-                    headers[name] = text
-                else:
-                    path = path.replace(f"{{{name}}}", _path_part(text))
+                text = _path_part(joined(operation, name, value))
+                path = path.replace(f"{{{name}}}", text)
         self._authorise(operation, headers, parameters)
         content: dict[str, Any] | None = None
         sent = body.get(WHOLE_BODY) if operation.has_whole_body else body

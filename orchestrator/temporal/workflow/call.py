@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from temporalio import workflow
+from temporalio.api.common.v1 import RetryPolicy as RetryPolicyRecord
 from temporalio.common import Priority, RawValue, RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
@@ -28,7 +29,7 @@ from temporalio.exceptions import (
 )
 
 from orchestrator.common.digests import digest, digest_of
-from orchestrator.errors import OutcomeUnknown, ToolrouteError
+from orchestrator.errors import InvalidInput, OutcomeUnknown, ToolrouteError
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import Present, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
@@ -89,8 +90,20 @@ forever.
 """
 
 
+def require_valid_retries(config: Config) -> None:
+    """Raise InvalidInput for a retry policy that Temporal refuses. It would do so again and again, and never fail."""
+    policy = config.get("retry_policy")
+    if policy is None:
+        return
+    try:
+        policy.apply_to_proto(RetryPolicyRecord())
+    except ValueError as error:
+        raise InvalidInput(f"retry_policy={policy}: {error}; give another policy") from None
+
+
 def fair(tenant: str, config: Config) -> Config:
     """Return the options with the tenant as fairness key. A server with fairness serves the tenants in turns."""
+    require_valid_retries(config)
     key = tenant if len(tenant.encode()) <= MOST_KEY else digest(tenant, 32)
     return {"priority": Priority(fairness_key=key or None), **config}
 
@@ -135,6 +148,7 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
         "cancellation_type", workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
     )
     settings = {**settings, **_config_of(limits), **chosen}
+    require_valid_retries(settings)
     if policy := settings.get("retry_policy"):
         # The worker counts the attempts, because Temporal also counts those that only waited for a turn.
         call = replace(call, attempts=policy.maximum_attempts)

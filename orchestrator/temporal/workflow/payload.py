@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
-from temporalio.converter import PayloadConverter
+from temporalio.converter import DefaultPayloadConverter, PayloadConverter
 
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.fields import WANTED
@@ -53,6 +53,17 @@ def read(raw: RawValue, kind: type[Record]) -> Record:
         return cast("Record", _adapter(cast("Any", kind)).validate_json(raw.payload.data))
     record: Record = _converter().from_payload(raw.payload, kind)
     return record
+
+
+def written(record: Any) -> RawValue:
+    """Return the payload of one of our own records. A Decision takes 0.1 ms, and 1 ms with the SDK, which copies it.
+
+    A converter that the user gave makes the payload itself.
+    """
+    converter = _converter()
+    if type(converter) is DefaultPayloadConverter:
+        return RawValue(Payload(metadata={"encoding": b"json/plain"}, data=to_json(record)))
+    return RawValue(converter.to_payload(record))
 
 
 def read_input(raw: RawValue, kind: type[Record]) -> Record:

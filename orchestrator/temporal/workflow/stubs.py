@@ -25,6 +25,7 @@ from orchestrator.temporal.workflow.call import (
     execute,
     fair,
     occurrence,
+    require_valid_retries,
 )
 from orchestrator.temporal.workflow.payload import MAX_PLAN_BYTES, check_size, read
 from orchestrator.temporal.workflow.staged import route_staged
@@ -82,6 +83,7 @@ class ActivityStubs:
             if not isinstance(options, Mapping):
                 raise InvalidInput(f"{name}={options!r:.80}: give a mapping of activity options")
             require_options(**options)
+            require_valid_retries(Config(**options))
         plan_options = self.plan_options or Config()
         self._route: Config = {**DEFAULT, **(self.route_options or {})}
         self._semantic = self.semantic_options or Config()
