@@ -7,6 +7,7 @@ sent nothing.
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -90,10 +91,10 @@ forever.
 """
 
 
-def require_valid_retries(config: Config) -> None:
+def require_valid_retries(config: Mapping[str, object]) -> None:
     """Raise InvalidInput for a retry policy that Temporal refuses. It would do so again and again, and never fail."""
     policy = config.get("retry_policy")
-    if policy is None:
+    if not isinstance(policy, RetryPolicy):
         return
     try:
         policy.apply_to_proto(RetryPolicyRecord())

@@ -83,7 +83,7 @@ class ActivityStubs:
             if not isinstance(options, Mapping):
                 raise InvalidInput(f"{name}={options!r:.80}: give a mapping of activity options")
             require_options(**options)
-            require_valid_retries(Config(**options))
+            require_valid_retries(options)
         plan_options = self.plan_options or Config()
         self._route: Config = {**DEFAULT, **(self.route_options or {})}
         self._semantic = self.semantic_options or Config()
