@@ -61,9 +61,10 @@ def _block(text: str, key: str) -> tuple[int, int]:
     starts: dict[str, int] = {}
     for name, _ in root.value if root else ():
         starts[name.value] = name.start_mark.index
-    start = starts.get(key, len(text))
+    last = len(text)
+    start = starts.get(key, last)
     later = [other for other in starts.values() if other > start]
-    end = min(later, default=len(text))
+    end = min(later, default=last)
     # Comments and blank lines before the next key belong to that key.
     remarks = _REMARKS_AT_END.search(text, start, end)
     return start, remarks.start() if remarks else end

@@ -44,31 +44,41 @@ class ArgumentTypes:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         parameters = inspect.signature(function).parameters.values()
-        self._by_position = [own.name for own in parameters if own.kind not in _BY_NAME]
+        self._by_position = [
+            parameter.name for parameter in parameters if parameter.kind not in _BY_NAME
+        ]
         self._allowed = {parameter.name: _allowed_by(parameter) for parameter in parameters}
-        for own in parameters:
-            if get_origin(own.annotation) is Unpack:
-                self._allowed |= _allowed_by_fields(get_args(own.annotation)[0])
-        self._of_texts = {own.name for own in parameters if _has_texts(own.annotation)}
-        self._choices = {
-            own.name: get_args(own.annotation)
-            for own in parameters
-            if get_origin(own.annotation) is Literal
-        }
+        self._of_texts: set[str] = set()
+        self._choices: dict[str, tuple[Any, ...]] = {}
+        for parameter in parameters:
+            annotation = parameter.annotation
+            if get_origin(annotation) is Unpack:
+                self._allowed |= _allowed_by_fields(get_args(annotation)[0])
+            if get_origin(annotation) is Literal:
+                self._choices[parameter.name] = get_args(annotation)
+            if _has_texts(annotation):
+                self._of_texts.add(parameter.name)
 
     def check(self, positional: Iterable[Any], by_name: Mapping[str, Any]) -> None:
         """Raise InvalidInput for the first argument with a type that its parameter does not allow."""
         # Further arguments are those of a `*parameter`, which checks them itself.
         named = zip(self._by_position, positional, strict=False)
         for name, value in [*named, *by_name.items()]:
-            allowed = self._allowed.get(name, frozenset())
-            if allowed and not any(_fits(value, kind) for kind in allowed):
-                raise InvalidInput(f"{name}={value!r:.80}: give {_in_words(allowed)}")
+            self._require_type(name, value)
             if name in self._of_texts:
                 _require_texts(name, value)
-            if value not in self._choices.get(name, (value,)):
-                choices = ", ".join(map(str, self._choices[name]))
-                raise InvalidInput(f"{name}={value!r:.80}: give one of {choices}")
+            self._require_choice(name, value)
+
+    def _require_type(self, name: str, value: Any) -> None:
+        allowed = self._allowed.get(name, frozenset())
+        if allowed and not any(_fits(value, kind) for kind in allowed):
+            raise InvalidInput(f"{name}={value!r:.80}: give {_in_words(allowed)}")
+
+    def _require_choice(self, name: str, value: Any) -> None:
+        choices = self._choices.get(name)
+        if choices is not None and value not in choices:
+            named = ", ".join(map(str, choices))
+            raise InvalidInput(f"{name}={value!r:.80}: give one of {named}")
 
 
 @cache

@@ -225,12 +225,14 @@ def _passwords(text: str) -> list[str]:
     Without a password, return its user, because some tokens are given so.
     """
     _, scheme, address = text.partition("://")
-    user, at, _ = address.split("/", 1)[0].rpartition("@")
+    host = address.split("/", 1)[0]
+    credential, at, _ = host.rpartition("@")
     if not (scheme and at):
         return []
-    name, _, password = map(unquote, user.partition(":"))
-    basic = base64.b64encode(f"{name}:{password}".encode()).decode()
-    return [user.partition(":")[2] or user, basic]
+    user, _, password = credential.partition(":")
+    decoded = f"{unquote(user)}:{unquote(password)}"
+    basic = base64.b64encode(decoded.encode()).decode()
+    return [password or credential, basic]
 
 
 def _forms(value: str) -> Iterator[str]:

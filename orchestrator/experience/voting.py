@@ -77,8 +77,8 @@ def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, 
         share = weight / total
         for name, chance in zip(task.used, task.chances.tolist(), strict=False):
             people = votes.setdefault(name, {})
-            earlier = people.get(task.actor, 0.0)
-            people[task.actor] = earlier + share * (1 - chance)
+            vote = share * (1 - chance)
+            people[task.actor] = people.get(task.actor, 0.0) + vote
     return votes
 
 

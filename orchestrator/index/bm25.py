@@ -374,7 +374,8 @@ class Bigrams:
         """Read the bigrams of a corpus."""
         left = corpus.terms[:-1]
         right = corpus.terms[1:]
-        is_bigram = (corpus.runs[1:] == corpus.runs[:-1]) & (left != right)
+        is_one_run = corpus.runs[1:] == corpus.runs[:-1]
+        is_bigram = is_one_run & (left != right)
         bigrams = left[is_bigram] * len(corpus.ids) + right[is_bigram]
         documents = corpus.documents[:-1][is_bigram]
         keys = np.sort(bigrams * max(corpus.size, 1) + documents)

@@ -163,8 +163,9 @@ def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
     facets_of_tools = [facets(tool) for tool in tools]
     for facet in zip(*facets_of_tools, strict=True):
         texts = [text for text, _ in facet]
+        vectors = embedder.embed(texts)
         weights = np.array([weight for _, weight in facet], np.float32)
-        total += weights[:, None] * embedder.embed(texts)
+        total += weights[:, None] * vectors
     return unit(total)
 
 

@@ -16,7 +16,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -256,6 +256,12 @@ def _without_words(quotation: re.Match[str]) -> str:
     return " " if any(map(str.isspace, quotation.group())) else quotation.group()
 
 
+def _is_named_by(secret: str, parameters: Collection[str]) -> bool:
+    """Return True if a parameter is for such a secret: `api_key` for "API key"."""
+    beginnings = [name.lower().replace("_", " ")[:5] for name in parameters]
+    return secret.lower().startswith(tuple(beginnings))
+
+
 def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
     """Return True if a sentence asks for outside data: into a parameter, or to be read and passed on.
 
@@ -266,10 +272,9 @@ def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
     private = _reads_private(sentence)
     if given and (_READS.search(sentence) or gives > 1):
         return private or "file" in sentence
-    if given and (secret := _SECRETS.search(sentence)):
-        return not any(
-            secret.group().lower().startswith(name.lower().replace("_", " ")[:5]) for name in given
-        )
+    secret = _SECRETS.search(sentence)
+    if given and secret:
+        return not _is_named_by(secret.group(), given)
     takes_path = any("path" in name.lower() or "file" in name.lower() for name in parameters)
     return private and (gives > 1 or not takes_path)
 
@@ -290,10 +295,12 @@ def _unseen(text: str) -> Iterator[int]:
         place, char = match.start(), match.group()
         if char not in _SEEN and unicodedata.category(char) in _UNSEEN:
             beside = text[place - 1 : place] + text[place + 1 : place + 2]
-            if any(
-                "!" <= other <= "~" or unicodedata.category(other) in _UNSEEN for other in beside
-            ):
+            if any(_is_ascii_or_unseen(other) for other in beside):
                 yield place
+
+
+def _is_ascii_or_unseen(char: str) -> bool:
+    return "!" <= char <= "~" or unicodedata.category(char) in _UNSEEN
 
 
 def _decoded(run: str) -> str:

@@ -1,7 +1,7 @@
 """The relations of one catalogue: stated by its tools, derived from schemas, and near-duplicates."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -68,13 +68,14 @@ class Graph:
 
     def edges(self, position: int, more: More | None = None) -> tuple[Edge, ...]:
         """Return the edges from a tool, stated ones first, `more` last, each once."""
-        edges = self._edges.get(position)
-        if edges is None:
+        if position not in self._edges:
             kinds = (self._stated(position), self._by_schema(position), self._alike(position))
-            edges = _first_of_each(chain.from_iterable(kinds))
-            self._edges[position] = edges
-        further = tuple(more(self._tools[position])) if more else ()
-        return _first_of_each((*edges, *further)) if further else edges
+            self._edges[position] = _first_of_each(chain.from_iterable(kinds))
+        edges = self._edges[position]
+        if more is None:
+            return edges
+        further = more(self._tools[position])
+        return _first_of_each((*edges, *further))
 
     def reach(self, position: int) -> tuple[Hop, ...]:
         """Return the tools within HOPS hops of a tool, nearest first."""
@@ -107,12 +108,16 @@ class Graph:
         for step in steps:
             edge = step.edge
             related.append(Related(tool=edge.to, type=edge.type, hops=step.hops, via=edge.source))
-        nodes = dict.fromkeys([*start, *(step.position for step in steps)])
+        reached = [step.position for step in steps]
+        return tuple(related), self._edges_among(dict.fromkeys([*start, *reached]), more)
+
+    def _edges_among(self, nodes: Collection[int], more: More | None) -> tuple[Edge, ...]:
+        """Return the edges from one of these tools to another."""
         drawn = {self._keys[position] for position in nodes}
         edges: list[Edge] = []
         for node in nodes:
             edges += [edge for edge in self.edges(node, more) if edge.to in drawn]
-        return tuple(related), tuple(edges)
+        return tuple(edges)
 
     def _walk(
         self, start: Sequence[int], edges: Callable[[int], Sequence[Edge]], hops: int

@@ -159,12 +159,14 @@ class Index:
     def _encoded(self, encoder: Embedder) -> NDArray[np.float32]:
         stored = self.read_second()
         hashes = self.documents.hashes
-        missing = [row for row, hash_ in enumerate(hashes) if hash_ not in stored]
         vectors = np.zeros((len(self.tools), encoder.dimension), np.float32)
-        vectors[missing] = embed_tools(encoder, [self.tools[row] for row in missing])
+        missing: list[int] = []
         for row, hash_ in enumerate(hashes):
             if hash_ in stored:
                 vectors[row] = stored[hash_]
+            else:
+                missing.append(row)
+        vectors[missing] = embed_tools(encoder, [self.tools[row] for row in missing])
         return vectors
 
     @property

@@ -61,9 +61,10 @@ def evidence(text: str, known: Container[str], corrected: Container[str] = ()) -
     first, *others = letters
     words = [first.lower()]
     words += [word for word in others if word == word.lower()]
-    strange = strange_words([word for word in words if word not in corrected], known)
-    stop_words = sum(word in STOP_WORDS for word in words)
-    return [len(strange) / len(words), stop_words / len(words)]
+    right = [word for word in words if word not in corrected]
+    strange = strange_words(right, known)
+    stop_words = [word for word in words if word in STOP_WORDS]
+    return [len(strange) / len(words), len(stop_words) / len(words)]
 
 
 def in_other_language(maps: LanguageMaps, chances: Probabilities, second: Rows) -> Probabilities:
@@ -102,6 +103,8 @@ def top_features(chances: Probabilities, second: Rows, query: list[float]) -> li
     above, cosine = second[best].tolist()
     odds = log_odds(chances, 1e-6)
     best_odds = float(odds[best])
-    lead = best_odds - np.delete(odds, best).max(initial=log_odds(1e-3))
-    second_lead = above - np.delete(second[:, 0], best).max(initial=0.0)
+    others = np.delete(odds, best)
+    lead = best_odds - others.max(initial=log_odds(1e-3))
+    others_above = np.delete(second[:, 0], best)
+    second_lead = above - others_above.max(initial=0.0)
     return [best_odds, float(lead), above, second_lead, cosine, query[_LOG_TOOLS]]

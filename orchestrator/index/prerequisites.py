@@ -205,6 +205,7 @@ def identified_in(task: str) -> frozenset[str]:
         if not any(letter.isdigit() for letter in word):
             continue
         before = words[max(place - 2, 0) : place]
-        has_thing = bool(before) and bool(terms(before[-1]))
-        identified.update(terms(" ".join([*before, word]) if has_thing else word))
+        if before and terms(before[-1]):
+            word = " ".join([*before, word])
+        identified.update(terms(word))
     return frozenset(identified)

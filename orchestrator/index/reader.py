@@ -105,14 +105,10 @@ class Reader:
 
     def _alone(self, texts: Sequence[Sequence[int]]) -> tuple[Floats, Mask]:
         """Return the states of texts that are read alone [texts, tokens, dimension], and which tokens are there."""
-        longest = max(map(len, texts))
-        ids = np.zeros((len(texts), longest), np.int64)
-        mask = np.zeros(ids.shape, np.bool_)
-        for row, text in enumerate(texts):
-            ids[row, : len(text)] = text
-            mask[row, : len(text)] = True
+        ids, mask = _padded(texts)
         words = self._words[ids] * self._factors[ids][..., None]
-        states = self._norm("norm", words + self._weights["pos.weight"][:longest])
+        places = self._weights["pos.weight"][: ids.shape[1]]
+        states = self._norm("norm", words + places)
         for number in range(APART):
             states = self._layer(number, states, mask)
         return states, mask
@@ -128,10 +124,10 @@ class Reader:
         mixed = self._dense(f"{name}.qkv", states).reshape(texts, tokens, 3, HEADS, -1)
         query, key, value = mixed.transpose(2, 0, 3, 1, 4)
         weights = query @ key.swapaxes(-1, -2) / np.float32(sqrt(dimension / HEADS))
+        # A token that is not there gets no attention.
         weights += np.where(mask, np.float32(0), np.float32(-1e4))[:, None, None, :]
-        weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
-        weights /= weights.sum(axis=-1, keepdims=True)
-        together = (weights @ value).swapaxes(1, 2).reshape(states.shape)
+        of_heads = _softmax(weights) @ value
+        together = of_heads.swapaxes(1, 2).reshape(states.shape)
         return self._dense(f"{name}.o", together)
 
     def _head(self, request: Floats, tools: Floats) -> Floats:
@@ -186,3 +182,21 @@ def _mean(states: Floats, mask: Mask) -> Floats:
 def _gelu(values: Floats) -> Floats:
     inner = values + np.float32(0.044715) * values * values * values
     return np.asarray(values * (1 + np.tanh(np.float32(0.7978846) * inner)) / 2, np.float32)
+
+
+def _padded(texts: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], Mask]:
+    """Return the tokens of texts as one array [texts, tokens], and which of them are there."""
+    longest = max(map(len, texts))
+    ids = np.zeros((len(texts), longest), np.int64)
+    mask = np.zeros(ids.shape, np.bool_)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = text
+        mask[row, : len(text)] = True
+    return ids, mask
+
+
+def _softmax(weights: Floats) -> Floats:
+    """Return the weights as shares of each row."""
+    powers = np.exp(weights - weights.max(axis=-1, keepdims=True))
+    powers /= powers.sum(axis=-1, keepdims=True)
+    return np.asarray(powers, np.float32)

@@ -58,9 +58,7 @@ def ordered_shares(request: str, tools: Sequence[Sentences]) -> NDArray[np.float
         tools: The sentences of each tool.
     """
     words = plain_stems(request)[:MAX_WORDS]
-    letters = {
-        word: chr(_FIRST_LETTER + number) for number, word in enumerate(dict.fromkeys(words))
-    }
+    letters = _letter_of_each(words)
     stop_letters = {ord(letters[word]): None for word in letters.keys() & stop_stems()}
     written = _letters(words, letters)
     contents = written.translate(stop_letters)
@@ -73,9 +71,16 @@ def ordered_shares(request: str, tools: Sequence[Sentences]) -> NDArray[np.float
             _longest(contents, set(contained)),
             _longest(contents, {contained[-1]}),
         )
-    shares /= [max(len(written), 1), max(len(contents), 1), max(len(contents), 1)]
+    asked = max(len(written), 1)
+    asked_contents = max(len(contents), 1)
+    shares /= [asked, asked_contents, asked_contents]
     sentence, content, name = shares.T
     return np.column_stack([np.maximum(sentence, name), content])
+
+
+def _letter_of_each(words: Sequence[str]) -> dict[str, str]:
+    unique = dict.fromkeys(words)
+    return {word: chr(_FIRST_LETTER + number) for number, word in enumerate(unique)}
 
 
 def _letters(words: Sequence[str], letters: dict[str, str]) -> str:

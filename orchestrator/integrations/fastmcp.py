@@ -136,7 +136,6 @@ class ToolRouterSearch(BaseSearchTransform):
     async def _search(self, tools: Sequence[Tool], query: str) -> Sequence[Tool]:
         client = self._who(get_context())
         catalogue = [_tool_of(tool) for tool in tools]
-        by_key = dict(zip((tool.key for tool in catalogue), tools, strict=True))
         tenant = who_is(self._toolbox.tenant, get_context())
         decision = await self._toolbox.decide(catalogue, [Exchange(text=query)], tenant)
         if decision is None:
@@ -145,7 +144,8 @@ class ToolRouterSearch(BaseSearchTransform):
             matches = decision.matches if decision.recommended else ()
             keys = [match.tool.key for match in matches[: self._max_results]]
             self._outcomes.searched(decision, {*keys}, client, self._toolbox.over(catalogue))
-            results = [by_key[key] for key in keys]
+            row_of = {tool.key: row for row, tool in enumerate(catalogue)}
+            results = [tools[row_of[key]] for key in keys]
         if self._toolbox.enforce:
             searches = self._found.get(client, deque[set[str]](maxlen=_SEARCHES))
             searches.append({tool.name for tool in results})

@@ -213,7 +213,8 @@ def tool_of(tool: ToolDefinition) -> Tool:
 def exchanges(messages: Sequence[ModelMessage]) -> list[Exchange]:
     """Return each text of the user with the calls after it."""
     exchanges: list[Exchange] = []
-    for part in chain.from_iterable(message.parts for message in messages):
+    parts = chain.from_iterable(message.parts for message in messages)
+    for part in parts:
         if isinstance(part, UserPromptPart):
             exchanges.append(Exchange(text=_text(part)))
         elif isinstance(part, _PARTS_OF_CALLS) and part.tool_name and exchanges:

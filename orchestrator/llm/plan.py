@@ -227,13 +227,15 @@ def _only_step(request: PlanRequest, choice: Choice) -> Step:
 async def _planned_in_steps(models: Models, request: PlanRequest, choice: Choice) -> Plan:
     """Return the plan in several steps that a second question gives, within the tokens that the first one left."""
     model = models.plan_model
+    spent = choice.usage
     if request.max_tokens is not None:
-        request = replace(request, max_tokens=request.max_tokens - choice.usage.total)
-    with spent_before(choice.usage):
+        request = replace(request, max_tokens=request.max_tokens - spent.total)
+    with spent_before(spent):
         draft, usage = await _ask(models, model, PLAN, request, PlanShape, _faults_of_plan)
+    steps = _steps(request, draft.steps)
     reasons = (*choice.reasons, *draft.reasons)
-    made = finish(request, _steps(request, draft.steps), reasons)
-    return replace(made, model=model, choice=choice, usage=choice.usage + usage)
+    plan = finish(request, steps, reasons)
+    return replace(plan, model=model, choice=choice, usage=spent + usage)
 
 
 def _steps(request: PlanRequest, drafted: Sequence[StepShape]) -> tuple[Step, ...]:

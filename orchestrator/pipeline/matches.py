@@ -134,10 +134,10 @@ def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[floa
     columns = {position: column for column, position in enumerate(positions)}
     table = chances.round(4)[: len(clauses)]
     for row, clause in zip(table, clauses, strict=True):
-        for position, least in always_for(state, clause.text).items():
-            column = columns.get(position)
-            if column is not None:
-                row[column] = max(least, row[column])
+        capabilities = always_for(state, clause.text)
+        for position in capabilities.keys() & columns.keys():
+            column = columns[position]
+            row[column] = max(capabilities[position], row[column])
     by_tool = map(tuple, table.T.tolist())
     return dict(zip(positions, by_tool, strict=True))
 

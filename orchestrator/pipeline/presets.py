@@ -94,7 +94,8 @@ def weighted(**weights: float) -> Merge:
             scores = lists.get(name, {})
             best = max(scores.values(), default=0.0) or 1.0
             for position, score in scores.items():
-                merged[position] = merged.get(position, 0.0) + weight * score / best
+                share = weight * score / best
+                merged[position] = merged.get(position, 0.0) + share
         return best_first(merged)
 
     return merge

@@ -10,7 +10,7 @@ A value comes from the caller or from the text. In the text it is one of these:
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -273,20 +273,27 @@ def unread(
     replaced = [Parameter.of(name, properties[name]) for name in given if name in properties]
     used = json.dumps(arguments, ensure_ascii=False, default=str)
     about_tool = f"{tool.key} {tool.title} {tool.description}".lower()
-    text = text[:MAX_CUT]
-    rest = text
+    pieces = list(_pieces(text[:MAX_CUT]))
     unused: dict[int, str] = {}
-    for piece in _pieces(text):
-        rest = rest[: piece.start] + " " * (piece.end - piece.start) + rest[piece.end :]
+    for piece in pieces:
         if piece.value in used or piece.value.lower() in about_tool:
             continue
         if not any(parameter.takes(piece) for parameter in replaced):
             unused[piece.start] = piece.value
     # An argument of the caller may stand for words that are no value.
     if not given:
-        unused |= _unread_words(rest, tool, used)
+        words = _blanked(text[:MAX_CUT], pieces)
+        unused |= _unread_words(words, tool, used)
     in_order = (unused[start] for start in sorted(unused))
     return list(dict.fromkeys(in_order))
+
+
+def _blanked(text: str, pieces: Iterable[Piece]) -> str:
+    """Return the text with blanks in place of these pieces. Every word keeps its position."""
+    for piece in pieces:
+        blanks = " " * (piece.end - piece.start)
+        text = text[: piece.start] + blanks + text[piece.end :]
+    return text
 
 
 def _unread_words(text: str, tool: Tool, used: str) -> dict[int, str]:

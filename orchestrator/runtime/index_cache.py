@@ -251,7 +251,8 @@ def save_index(store: Store, tenant: str, written: Iterable[Tool] = ()) -> None:
         tenant: The tenant.
         written: The tools that were just written, whose texts need not be checked again.
     """
-    if sum(store.servers(tenant).values()) < KEPT_FROM:
+    tools = sum(store.servers(tenant).values())
+    if tools < KEPT_FROM:
         store.forget_index(tenant)
         return
     checked = {tool.hash: tool.suspicions for tool in written if tool.suspicions is not None}

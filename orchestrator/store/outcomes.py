@@ -66,14 +66,13 @@ class Outcomes:
             stored_in = _head(points, tenant).get("collection", collection)
             records = list(points.find(stored_in, vectors=True))
         readable = sorted(_readable(records), key=_by_time)
+        damaged = len(records) - len(readable)
         outcomes = tuple(outcome for outcome, _ in readable)
         rows = [record.vector for _, record in readable]
         vectors = np.array(rows, np.float32).reshape(len(rows), -1 if rows else 0)
         if stored_in != collection and outcomes:
             outcomes, vectors = self._moved(tenant, stored_in, outcomes)
-        return StoredOutcomes(
-            outcomes=outcomes, vectors=vectors, damaged=len(records) - len(readable)
-        )
+        return StoredOutcomes(outcomes=outcomes, vectors=vectors, damaged=damaged)
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
         """Store Outcomes. From time to time, remove old ones and keep the newest MOST_TASKS of each person's.

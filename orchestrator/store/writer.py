@@ -45,16 +45,17 @@ class Writer:
 
     def _replaced(self, write: "Write", on_progress: Progress | None) -> dict[str, Changes]:
         with self._backend.writing(write.tenant) as points:
-            before = self._found(points, write)
-            are_few = len(before.missing) <= _BATCH and not self._tool_points.embedder.remote
-            if are_few or not before.missing:
-                return self._finish(points, write, before, [])
-        noted = self._add_missing(write.tenant, before, on_progress)
+            start = self._found(points, write)
+            missing = len(start.missing)
+            is_quick = missing <= _BATCH and not self._tool_points.embedder.remote
+            if is_quick or not missing:
+                return self._finish(points, write, start, [])
+        # Embedding takes long, so other writers get their turn meanwhile.
+        noted = self._add_missing(write.tenant, start, on_progress)
         with self._backend.writing(write.tenant) as points:
-            now = self._found(points, write)
-            if now.before.state != before.before.state:
-                noted = []
-            return self._finish(points, write, now, noted)
+            end = self._found(points, write)
+            has_changed = end.before.state != start.before.state
+            return self._finish(points, write, end, [] if has_changed else noted)
 
     def _found(self, points: Points, write: "Write") -> "_Found":
         """Return the state before a write."""
@@ -68,8 +69,9 @@ class Writer:
             tools = self._tool_points.left_behind(points, before, collection) | tools
         after = write.on(before, collection).definitions()
         tools = {point: tool for point, tool in tools.items() if (tool.key, tool.hash) in after}
-        missing = self._tool_points.missing(points, collection, tools, named)
-        return _Found(before, noted, collection, {point: tools[point] for point in missing})
+        points_to_add = self._tool_points.missing(points, collection, tools, named)
+        missing = {point: tools[point] for point in points_to_add}
+        return _Found(before, noted, collection, missing)
 
     def _add_missing(self, tenant: str, found: "_Found", on_progress: Progress | None) -> list[str]:
         """Write the missing points in chunks, so that other writers get their turn in between. Return their drafts."""

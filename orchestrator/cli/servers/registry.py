@@ -115,7 +115,8 @@ def _print_entry(server: "RegistryServer", name: str, made: "RegistryEntry", con
     click.echo(f"  will {one_line(made.in_words)}")
     for variable in made.variables:
         click.echo(f"  needs {one_line(_in_words(variable))}")
-    click.echo(f"entry {name!r} for {inline(str(config))}:")
+    where = inline(str(config))
+    click.echo(f"entry {name!r} for {where}:")
     click.echo(_document({name: made.entry}))
 
 

@@ -211,7 +211,8 @@ class ServerSpec(BaseModel):
         redacted = [secrets.redact(text) for text in start]
         folder = self._folder_that_counts()
         server = [redacted, folder, self.env_file, self._references()]
-        of_server = digest(json.dumps(server, sort_keys=True), OF_SERVER)
+        written = json.dumps(server, sort_keys=True)
+        of_server = digest(written, OF_SERVER)
         return of_server + self._identity_of_choice()
 
     def _references(self) -> dict[str, list[str]]:

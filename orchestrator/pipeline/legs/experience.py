@@ -88,23 +88,39 @@ def learnt(state: State) -> State:
     before = log_odds(np.maximum(chances, LEAST))
     voted, after = _voted(past, recalled, _names(state, positions), before)
     ranking = np.argsort(-after, kind="stable")
-    limited = _limited(before, after, np.array([key in recalled.alone for key in keys]), ranking)
+    alone = np.array([key in recalled.alone for key in keys])
+    limited = _limited(before, after, alone, ranking)
     first = ranking[0]
     if limited[first] < after[first]:
         recalled = replace(recalled, decided_alone=keys[first])
-    odds = np.where(voted != 0, limited, np.minimum(before, limited))
-    moved = np.flatnonzero((voted != 0) | (odds != before)).tolist()
-    changed = {
-        positions[row]: chance
-        for row, chance in zip(moved, expit(odds[moved]).tolist(), strict=True)
-    }
-    confidence = expit(log_odds(state.confidence) + limited.max() - before.max())
+    changed = _changed(positions, voted, before, limited)
+    rise = limited.max() - before.max()
+    confidence = float(expit(log_odds(state.confidence) + rise))
     scores = {**state.scores, **changed}
-    state = replace(state, recalled=recalled, scores=scores, confidence=float(confidence))
+    state = replace(state, recalled=recalled, scores=scores, confidence=confidence)
     order = [positions[row] for row in ranking.tolist()]
     state = state.moved(position for position in order if position in scores)
-    notes = _notes(recalled, {positions[row]: keys[row] for row in moved})
+    notes = _notes(recalled, {position: state.task.index.keys[position] for position in changed})
     return state.with_evidence("experience", changed).noted(notes)
+
+
+def _changed(
+    positions: Sequence[int], voted: Values, before: Values, limited: Values
+) -> dict[int, float]:
+    """Return the probabilities of the tools that got a vote, or that a limit lowers.
+
+    Args:
+        positions: The tools.
+        voted: Their votes. Without a vote, a tool does not become more probable.
+        before: Their log-odds by routing.
+        limited: Their log-odds after the votes.
+    """
+    odds = np.where(voted != 0, limited, np.minimum(before, limited))
+    is_changed = (voted != 0) | (odds != before)
+    rows = np.flatnonzero(is_changed)
+    chances = expit(odds[rows])
+    changed = [positions[row] for row in rows.tolist()]
+    return dict(zip(changed, chances.tolist(), strict=True))
 
 
 def _with_brought(state: State, recalled: Recalled) -> list[int]:

@@ -5,7 +5,7 @@ behind other tools, `append_flagged` sets flagged tools among the others, never 
 that call themselves deprecated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import shorten
 
 import numpy as np
@@ -37,17 +37,27 @@ def cover_clauses(state: State) -> State:
     if candidates is None or len(candidates.clauses) < 2 or not state.scores:
         return state
     rivals = _without_floor(state)
-    leading = first_of_servers(state)
-    ahead = [position for position in state.order if position in leading or rivals[position] == 1.0]
-    if not ahead:
-        ahead = [state.order[0]]
+    ahead = _staying_first(state, rivals)
     others = [position for position in state.order if position not in ahead]
-    by_score = [*ahead, *sorted(others, key=lambda position: -rivals[position])]
+    others.sort(key=lambda position: -rivals[position])
+    by_score = [*ahead, *others]
     chances = candidates.of_clauses(np.array(by_score))
     scores = [rivals[position] for position in by_score]
     rows = in_turn(scores, chances, ahead=len(ahead), most=state.task.request.limit)
     order = [by_score[row] for row in rows]
     return state.moved(order).noted(_moved_up(state, candidates, by_score, order, chances))
+
+
+def _staying_first(state: State, rivals: Mapping[int, float]) -> list[int]:
+    """Return the best tool of each named server and the always-available tools, otherwise the best tool.
+
+    Args:
+        state: The state.
+        rivals: The scores without the floor of lifted tools.
+    """
+    leading = first_of_servers(state)
+    ahead = [position for position in state.order if position in leading or rivals[position] == 1.0]
+    return ahead or [state.order[0]]
 
 
 def _without_floor(state: State) -> dict[int, float]:

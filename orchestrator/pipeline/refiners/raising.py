@@ -47,7 +47,8 @@ def together(state: State) -> State:
         chances[position] = chance
         notes[position] = f"used with {keys[best]} in {partner.tasks} of {partner.of} past tasks"
         before = state.scores.get(position, 0.0)
-        after = min(1 - (1 - before) * (1 - chance), behind_best)
+        either = 1 - (1 - before) * (1 - chance)
+        after = min(either, behind_best)
         if after > before:
             scores[position] = after
     return state.raised("used_with", scores, chances, notes)
@@ -87,10 +88,12 @@ def _raise_by_schema(state: State, recently_used: frozenset[int]) -> State:
     if not raised:
         return state
     keys = state.task.index.keys
-    scores = {position: source.score for position, source in raised.items()}
-    chances = {position: source.chance for position, source in raised.items()}
-    gives = {}
+    scores: dict[int, float] = {}
+    chances: dict[int, float] = {}
+    gives: dict[int, Gives] = {}
     for position, source in raised.items():
+        scores[position] = source.score
+        chances[position] = source.chance
         gives[position] = Gives(parameter=source.parameter, tool=keys[source.required_by])
     return replace(state.raised(REQUIRED, scores, chances, {}), gives=gives)
 

@@ -72,14 +72,13 @@ def _with_scores(state: State, first: tuple[int, ...], scores: Floats) -> State:
     shares /= shares.sum()
     second, best = np.sort(odds)[-2:]
     confidence = _chance(LEAD * (best - second) + ODDS * best + BIAS)
-    read = replace(state.rescored(_by_tool(first, _chance(odds))), confidence=float(confidence))
+    read = state.rescored(_by_tool(first, _chance(odds)))
+    read = replace(read, confidence=float(confidence))
     read = read.with_evidence("reader", _by_tool(first, shares))
     leader = read.order[0]
-    return (
-        read
-        if leader == first[0]
-        else read.noted({leader: "moved to the first place by the reader"})
-    )
+    if leader == first[0]:
+        return read
+    return read.noted({leader: "moved to the first place by the reader"})
 
 
 def _by_tool(first: tuple[int, ...], values: NDArray[np.floating]) -> dict[int, float]:
