@@ -188,7 +188,7 @@ async def test_an_unknown_name_near_a_servers_is_asked_about(router: Router, que
 async def test_a_configured_server_without_tools_is_absent() -> None:
     store = Store(embedder=shipped())
     store.replace_server("local", "gitlab", [tool("gitlab:create_issue", "Create an issue")])
-    store.note_failures("local", {"github": "connection refused"})
+    store.records.note_failures("local", {"github": "connection refused"})
     async with Router(store=store) as router:
         assert await names(router, "create an issue on GitHub") == Names(absent=("github",))
         assert await names(router, "create an issue, but not on GitHub") == Names()

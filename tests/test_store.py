@@ -195,8 +195,8 @@ def test_writers_of_one_tenant_on_a_server_lose_nothing_of_each_other(place: str
 def test_a_snapshot_has_all_that_a_request_asks(store: Store) -> None:
     store.replace_server("org:1", "mail", MAIL, entry="e1")
     store.replace_server(SHARED, "files", FILES)
-    store.note_failures("org:1", {"dead": "it failed"})
-    store.keep_offer("org:1", "mail", "e1", '{"prompts": []}')
+    store.records.note_failures("org:1", {"dead": "it failed"})
+    store.records.keep_offer("org:1", "mail", "e1", '{"prompts": []}')
     snapshot = store.snapshot("org:1")
     assert {server: set(tools) for server, tools in snapshot.tools.items()} == {
         "mail": {"send_email", "search_inbox"},
@@ -211,5 +211,5 @@ def test_a_snapshot_follows_each_write(store: Store) -> None:
     assert store.snapshot("org:1").tools == {}
     store.replace_server("org:1", "mail", MAIL)
     assert set(store.snapshot("org:1").tools) == {"mail"}
-    store.note_failures("org:1", {"dead": "it failed"})
+    store.records.note_failures("org:1", {"dead": "it failed"})
     assert store.snapshot("org:1").failures == {"dead": "it failed"}

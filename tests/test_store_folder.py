@@ -173,11 +173,11 @@ def test_an_import_in_chunks_mends_what_it_finds_damaged_late(store: Store, monk
 def test_only_a_successful_listing_has_a_time(store: Store) -> None:
     tools = store.of_server("org:a", "files")
     store.replace_server("org:a", "files", tools, entry="e1")
-    assert store.listed_at("org:a") == {}
-    store.note_failures("org:a", {"files": ""}, {"files": "e1"})
-    assert store.listed_at("org:a").keys() == {"files"}
-    store.note_failures("org:a", {"files": "it failed"}, {"files": "e1"})
-    assert store.listed_at("org:a") == {}
+    assert store.records.listed_at("org:a", store.entries("org:a")) == {}
+    store.records.note_failures("org:a", {"files": ""}, {"files": "e1"})
+    assert store.records.listed_at("org:a", store.entries("org:a")).keys() == {"files"}
+    store.records.note_failures("org:a", {"files": "it failed"}, {"files": "e1"})
+    assert store.records.listed_at("org:a", store.entries("org:a")) == {}
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
@@ -410,7 +410,7 @@ def test_a_damaged_file_is_set_aside_by_an_import(name: str, store: Store, caplo
     left = file_of(store, "org:a").read_bytes()
     for use in (
         lambda: store.remove_server("org:a", "mail"),
-        lambda: store.note_failures("org:a", {"dead": "it failed"}),
+        lambda: store.records.note_failures("org:a", {"dead": "it failed"}),
     ):
         with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute tools import`"):
             use()

@@ -56,12 +56,12 @@ print("ready", flush=True)
 sys.stdin.readline()
 for number in range(5):
     name = f"{sys.argv[2]}_{number}"
-    store.note_failures("org:1", {name: "it failed"})
-    store.update_accepted("org:1", "mail", "", lambda pins: {**pins, name: tool(f"mail:{name}")})
+    store.records.note_failures("org:1", {name: "it failed"})
+    store.records.update_accepted("org:1", "mail", "", lambda pins: {**pins, name: tool(f"mail:{name}")})
 """
 HOLDER = """
 import sys, time
-from orchestrator.store.store import open_backend
+from orchestrator.store.location import open_backend
 
 with open_backend(sys.argv[1], 5).writing("org:1"):
     print("held", flush=True)
@@ -177,7 +177,7 @@ def test_two_processes_lose_no_note_of_each_other(place: str) -> None:
     store = Store(place, embedder=shipped())
     names = {f"{writer}_{number}" for writer in "ab" for number in range(5)}
     assert store.failures("org:1").keys() == names
-    assert store.accepted("org:1", "mail", "").keys() == names
+    assert store.records.accepted("org:1", "mail", "").keys() == names
 
 
 def test_two_acceptances_at_once_both_count(place: str) -> None:

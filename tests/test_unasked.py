@@ -75,7 +75,7 @@ async def test_another_tenants_servers_change_nothing_and_an_unlisted_one_is_not
     alone, shared = Store(tmp_path / "alone", embedder=shipped()), Store(tmp_path / "shared", embedder=shipped())
     for store in (alone, shared):
         store.replace_server("org:a", "acme-live", issues_of("acme-live"))
-        store.note_failures("org:a", {"github": "connection refused"})
+        store.records.note_failures("org:a", {"github": "connection refused"})
     shared.replace_server("org:b", "acme-test", issues_of("acme-test"))
     seen = []
     for store in (alone, shared):

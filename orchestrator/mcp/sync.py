@@ -140,7 +140,7 @@ async def sync(
         raise failed.exceptions[0] from None
     reports = tuple(task.result() for task in tasks)
     await asyncio.to_thread(
-        store.note_failures, tenant, {one.server: one.error for one in reports}, entries
+        store.records.note_failures, tenant, {one.server: one.error for one in reports}, entries
     )
     return SyncReport(tenant=tenant, servers=reports)
 
@@ -170,7 +170,7 @@ def keep_offer(
 
     async def on_offer(server: str, offer: Offer) -> None:
         entry = entry_of(server)
-        held = await asyncio.to_thread(store.offers, tenant, {server: entry})
+        held = await asyncio.to_thread(store.records.offers, tenant, {server: entry})
         if held.get(server) != (text := offer.model_dump_json()):
             # Another server's tools may be written for longer than a writer waits, and their own write waits its turn.
             async for attempt in AsyncRetrying(
@@ -179,7 +179,7 @@ def keep_offer(
                 reraise=True,
             ):
                 with attempt:
-                    await asyncio.to_thread(store.keep_offer, tenant, server, entry, text)
+                    await asyncio.to_thread(store.records.keep_offer, tenant, server, entry, text)
             if on_changed is not None:
                 await on_changed(stored_offer(held.get(server, "")), offer)
 

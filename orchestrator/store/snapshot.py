@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchestrator.store import listing_records
-from orchestrator.store.manifest import Definitions, Entries, listing_of, owned
+from orchestrator.store.manifest import Definitions, Entries, owned
 from orchestrator.store.points import Points
 
 
@@ -38,11 +38,9 @@ def read_snapshot(
     """
     listed = owned(points, tenant).seen(entries)
     connected = {**listed.entries, **(entries or {})}
-    listings = {listing_of(server, entry): server for server, entry in connected.items()}
-    offers = listing_records.offers(points, tenant, listings)
     return Snapshot(
         tools={**shared, **listed.tools},
         entries=listed.entries,
         failures=listing_records.failed(points, tenant, entries),
-        offers={listings[listing]: offer for listing, offer in offers.items()},
+        offers=listing_records.offers(points, tenant, connected),
     )

@@ -15,25 +15,24 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.digests import OF_SERVER, digest
+from orchestrator.common.digests import digest
 from orchestrator.common.fields import named
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.index.embed import Embedder
-from orchestrator.options import at_home
 from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records, manifest
-from orchestrator.store.backend import EXPERIENCE, TOOLS, Backend, Damaged, without_credentials
-from orchestrator.store.listing_records import Failure
-from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest, listing_of
+from orchestrator.store.backend import EXPERIENCE, TOOLS, Damaged
+from orchestrator.store.listing_records import ListingRecords
+from orchestrator.store.location import open_backend
+from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Vectors
 from orchestrator.store.qdrant.backend import QdrantBackend
 from orchestrator.store.read_cache import ReadCache
 from orchestrator.store.snapshot import Snapshot, read_snapshot
-from orchestrator.store.sqlite.backend import SqliteBackend
 from orchestrator.store.stored_tools import Stored, read_stored
 from orchestrator.store.tool_records import damaged, stored_tool, tool_id
 from orchestrator.store.vectors import SECOND, ToolPoints
@@ -97,6 +96,8 @@ class Store:
         self._tool_points = ToolPoints(self.backend, embedder, languages=languages)
         self.outcomes = Outcomes(self.backend, lambda: self.embedder)
         """The Outcomes of all tenants."""
+        self.records = ListingRecords(self.backend)
+        """The failures, accepted definitions and offers of all tenants' servers."""
         self._entries = entries
         self._known: dict[str, tuple[str, str]] = {}
         """By tenant: the stamp of the store at the last read, and the version of the tools that it gave."""
@@ -245,10 +246,6 @@ class Store:
         return self.backend.read(
             tenant, lambda points: listing_records.failed(points, tenant, self._entries)
         )
-
-    def _failures(self, tenant: str) -> dict[str, Failure]:
-        check_tenant(tenant, shared=True)
-        return self.backend.read(tenant, lambda points: listing_records.failures(points, tenant))
 
     def tool(self, tenant: str, key: str) -> Tool | None:
         """Return the definition of one tool, without reading the others. None: the tenant has no such tool."""
@@ -426,107 +423,6 @@ class Store:
         )
         Writer(self.backend, self._tool_points).replace(write, None)
 
-    def note_failures(
-        self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None
-    ) -> None:
-        """Store why servers could not be listed. Reasons for other servers are kept for a month.
-
-        Args:
-            tenant: The tenant.
-            errors: The reason by server. Empty for a server that was listed.
-            entries: The identity of the entry by which each server was tried.
-        """
-        check_tenant(tenant, shared=True)
-        identities = entries or {}
-        tried = {
-            listing_of(server, identities.get(server, "")): reason
-            for server, reason in errors.items()
-        }
-        with self.backend.writing(tenant) as points:
-            listing_records.note_failures(points, tenant, tried)
-
-    def keep_offer(self, tenant: str, server: str, entry: str, offer: str) -> None:
-        """Store a server's resources and prompts as JSON text, by the entry that connects it.
-
-        Args:
-            tenant: The tenant.
-            server: The name of the server.
-            entry: The identity of the entry.
-            offer: The JSON text.
-        """
-        check_tenant(tenant)
-        with self.backend.writing(tenant) as points:
-            listing_records.keep_offer(points, tenant, listing_of(server, entry), offer)
-
-    def offers(self, tenant: str, entries: Entries) -> dict[str, str]:
-        """Return the stored resources and prompts of the servers with these entries, as JSON text by server."""
-        check_tenant(tenant)
-        listings = {listing_of(server, entry): server for server, entry in entries.items()}
-        found = self.backend.read(
-            tenant, lambda points: listing_records.offers(points, tenant, listings)
-        )
-        return {listings[listing]: offer for listing, offer in found.items()}
-
-    def listed_at(self, tenant: str) -> dict[str, float]:
-        """Return the time of the last successful listing of each server, in seconds since 1970.
-
-        Servers that were imported, and servers that were listed more than a month ago, are missing.
-        """
-        results = self._failures(tenant)
-        times: dict[str, float] = {}
-        for server, entry in self.entries(tenant).items():
-            reason, at = results.get(listing_of(server, entry), ("never", 0.0))
-            if not reason:
-                times[server] = at
-        return times
-
-    def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
-        """Return the reasons of listings that failed in the last seconds, by server, if the same entry was used.
-
-        Args:
-            tenant: The tenant.
-            entries: The identity of the entry, by server.
-            within_s: The number of seconds.
-        """
-        since = time.time() - within_s
-        results = self._failures(tenant)
-        reasons: dict[str, str] = {}
-        for server, entry in entries.items():
-            reason, at = results.get(listing_of(server, entry), ("", 0.0))
-            if reason and at > since:
-                reasons[server] = reason
-        return reasons
-
-    def accepted(self, tenant: str, server: str, entry: str) -> dict[str, Tool]:
-        """Return the accepted definitions, by name, of tools that have another definition now or are gone.
-
-        Args:
-            tenant: The tenant.
-            server: The name of the server.
-            entry: The identity of the entry that lists the server.
-        """
-        check_tenant(tenant, shared=True)
-        listing = listing_of(server, entry[:OF_SERVER])
-        return self.backend.read(
-            tenant, lambda points: listing_records.accepted(points, tenant, listing)
-        )
-
-    def update_accepted(
-        self, tenant: str, server: str, entry: str, change: listing_records.ChangeAccepted
-    ) -> None:
-        """Change the stored accepted definitions of a server's tools. No change of another process is lost.
-
-        Args:
-            tenant: The tenant.
-            server: The name of the server.
-            entry: The identity of the entry that lists the server.
-            change: Gets the stored definitions by name, and returns the new ones. It may be called several times.
-        """
-        check_tenant(tenant, shared=True)
-        listing = listing_of(server, entry[:OF_SERVER])
-        with self.backend.writing(tenant) as points:
-            listing_records.update_accepted(points, tenant, listing, change)
-
     def to_replace(self, tenant: str) -> Catalogue:
         """Return the tools for a writer that writes them again. Empty if the tenant's own records are damaged."""
         try:
@@ -576,34 +472,9 @@ class Store:
         """Remove a server with all its tools, as it is seen here. `SERVER:ENTRY` removes that listing."""
         name, _, entry = server.partition(":")
         entry = entry or self.entries(tenant).get(server, "")
-        if self.accepted(tenant, name, entry):
-            self.update_accepted(tenant, name, entry, lambda _: {})
+        if self.records.accepted(tenant, name, entry):
+            self.records.update_accepted(tenant, name, entry, lambda _: {})
         return self.replace_servers(tenant, {server: None})[server]
-
-
-def open_backend(
-    location: str, timeout_s: float, *, collections: str = "", repeat_reads: bool = False
-) -> Backend:
-    """Return the place at a location: a folder, or an address of a Qdrant server.
-
-    Args:
-        location: The location. Empty: a temporary folder.
-        timeout_s: Seconds to wait for another writer, or for an answer.
-        collections: The beginning of the names of the collections on a server.
-        repeat_reads: Whether reads from a server are repeated.
-
-    Raises:
-        InvalidConfig: The location is neither a folder nor an address.
-    """
-    location = at_home(location)
-    if location.startswith(("http://", "https://")):
-        return QdrantBackend(location, timeout_s, prefix=collections, repeat_reads=repeat_reads)
-    if "://" in location:
-        shown = without_credentials(location)
-        raise InvalidConfig(
-            f"store {shown!r}: give a folder, or the http(s):// address of a Qdrant server"
-        )
-    return SqliteBackend(location, timeout_s)
 
 
 def _exchanged(stored: str, hashes: tuple[str, str] | None) -> str:

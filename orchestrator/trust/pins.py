@@ -70,7 +70,7 @@ def judged(
         gone = kept_before.keys() - kept.keys()
         added = {name: pin for name, pin in kept.items() if kept_before.get(name) != pin}
         # Another process may change the pins of other tools at the same time.
-        store.update_accepted(
+        store.records.update_accepted(
             tenant,
             server,
             entry,
@@ -100,7 +100,7 @@ def _pins(
     try:
         is_same_server = same_server(store.entries(tenant).get(server, ""), entry)
         # Read after the tools, as it is written before them.
-        kept = store.accepted(tenant, server, entry)
+        kept = store.records.accepted(tenant, server, entry)
     except InvalidConfig:  # All that the tenant has is damaged, and is about to be written anew.
         return {}, {}
     pins = {tool.name: tool for tool in stored if is_same_server and not is_quarantined(tool)}
@@ -115,7 +115,7 @@ def waiting(store: Store, tenant: str) -> list[Waiting]:
         tools = [tool for tool in store.of_server(tenant, server) if is_quarantined(tool)]
         if not tools:
             continue
-        pins = store.accepted(tenant, server, entries.get(server, ""))
+        pins = store.records.accepted(tenant, server, entries.get(server, ""))
         for tool in tools:
             pin = pins.get(tool.name)
             changes = differences(plain(pin), plain(tool)) if pin else ()
@@ -150,11 +150,13 @@ def accept(store: Store, tenant: str, tools: Mapping[str, Tool]) -> None:
                 raise InvalidInput(
                     f"{tool.key} was not accepted: it has changed since it was shown. Read it again"
                 )
-        pins = store.accepted(tenant, server, entry)
+        pins = store.records.accepted(tenant, server, entry)
         store.exchange_tools(tenant, server, [(tool, _vouched(tool)) for tool in stored])
         accepted = {tool.name: pins[tool.name] for tool in stored if tool.name in pins}
         if accepted:
-            store.update_accepted(tenant, server, entry, partial(_without, accepted=accepted))
+            store.records.update_accepted(
+                tenant, server, entry, partial(_without, accepted=accepted)
+            )
 
 
 def _without(pins: Mapping[str, Tool], accepted: Mapping[str, Tool]) -> dict[str, Tool]:

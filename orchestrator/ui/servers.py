@@ -73,7 +73,9 @@ async def _listed_at(scope: Scope) -> dict[str, float]:
     store = scope.router.store
     if store is None:
         return {}
-    return dict(await asyncio.to_thread(store.listed_at, scope.tenant))
+    tenant = scope.tenant
+    entries = await asyncio.to_thread(store.entries, tenant)
+    return await asyncio.to_thread(store.records.listed_at, tenant, entries)
 
 
 async def _states(scope: Scope, counts: dict[str, int], *, check: bool) -> Sequence[ServerState]:

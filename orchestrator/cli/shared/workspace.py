@@ -235,7 +235,7 @@ class Workspace:
             name: servers.servers[name].identity
             for name in not_listed(servers, store.snapshot(self.tenant))
         }
-        failed = store.failed_lately(self.tenant, unknown, _FAILED_S) if unknown else {}
+        failed = store.records.failed_lately(self.tenant, unknown, _FAILED_S) if unknown else {}
         for name, reason in failed.items():
             note(
                 f"no tools of {name}: {without_name(name, reason)} (retry with `toolroute tools sync`)"
