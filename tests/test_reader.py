@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
+from temporalio.client import Client
+from temporalio.worker import Replayer
 
 from orchestrator import Catalogue, Decision, Options, OrchestratorPlugin, Router, RouteRequest, Tool
 from orchestrator.errors import InvalidConfig
@@ -18,7 +20,9 @@ from orchestrator.index.reader import Reader
 from orchestrator.pipeline.refiners import read
 from tests.catalogues import tool
 from tests.command_line import Run
+from tests.my_workflow import Staged
 from tests.pages import ROOT
+from tests.temporal import working
 from tests.test_staged import Stages
 
 PLANNED = Catalogue(
@@ -130,6 +134,20 @@ async def test_half_a_surrogate_pair_is_read() -> None:
 def test_a_folder_without_a_reader_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match=r"has no reader\.safetensors and no tokenizer\.json: set TOOLROUTE_READER"):
         Router(PLANNED, options=Options(reader=str(tmp_path)))
+
+
+async def test_a_replay_reads_nothing(preferring: Preferring, temporal_address: str, task_queue: str) -> None:
+    plugin = OrchestratorPlugin(catalogue=PLANNED, options=Options(reader=FOLDER))
+    client = await Client.connect(temporal_address, plugins=[plugin])
+    async with working(client, task_queue, workflows=[Staged]):
+        handle = await client.start_workflow(Staged.run, DOUBTFUL, id=task_queue, task_queue=task_queue)
+        decision = await handle.result()
+    assert preferring.requests == [DOUBTFUL]
+    assert keys(decision) == keys(await routed(DOUBTFUL, reader=FOLDER))
+    preferring.requests.clear()
+    without_reader = OrchestratorPlugin(catalogue=PLANNED)
+    await Replayer(workflows=[Staged], plugins=[without_reader]).replay_workflow(await handle.fetch_history())
+    assert preferring.requests == []
 
 
 @pytest.mark.usefixtures("preferring")
