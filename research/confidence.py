@@ -19,18 +19,15 @@ import numpy as np
 from orchestrator.index.calibration import (
     CONFIDENCE,
     GATE,
-    ORDER,
     Calibration,
     LogisticMap,
-    best_candidates,
     blend,
     from_json,
-    order_features,
-    ordered,
     top_features,
 )
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
+from orchestrator.index.order import ORDER, best_candidates, order_features, ordered
 from orchestrator.options import Options
 from research.examples import (
     Collected,

@@ -16,7 +16,6 @@ from orchestrator.common.keys import key_of, split_key
 from orchestrator.index.calibration import (
     CONFIDENCE,
     GATE,
-    ORDER,
     UNKNOWN_NO_TOOL_SIMILARITY,
     Calibration,
     from_json,
@@ -24,6 +23,7 @@ from orchestrator.index.calibration import (
 from orchestrator.index.embed import Embedder, contrast_of, no_tool_of, unfamiliar_to
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, rows_of
 from orchestrator.index.index import Index
+from orchestrator.index.order import ORDER
 from orchestrator.pipeline.scoring import ClauseScores, Search
 from orchestrator.pipeline.understand import Understood, understand
 from research.sources import rows

@@ -5,8 +5,9 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.calibration import CONFIDENCE, GATE, ORDER, shipped, top_features
+from orchestrator.index.calibration import CONFIDENCE, GATE, shipped, top_features
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
+from orchestrator.index.order import ORDER
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
 from tests.catalogues import sample, tool

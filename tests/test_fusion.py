@@ -6,7 +6,7 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.calibration import supported
 from orchestrator.pipeline.fusion import _raised, rrf
-from orchestrator.pipeline.scoring import LONG, SHORT, _support
+from orchestrator.pipeline.odds import LONG, SHORT, server_support
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Match
 from orchestrator.runtime.router import Router
@@ -50,9 +50,9 @@ def test_a_tool_that_serves_a_part_scores_half_of_its_chance_there_and_less_than
 
 def test_in_a_long_task_a_tool_is_lowered_by_what_its_server_lacks() -> None:
     of, chances = np.array([0, 0, 1, 2]), np.array([0.6, 0.1, 0.3, 0.0])
-    said = _support(of, chances, LONG)
+    said = server_support(of, chances, LONG)
     assert said[0] == said[1] == 1 > said[2] > said[3] > 0
-    assert _support(of, chances, SHORT).tolist() == [1, 1, 1, 1]
+    assert server_support(of, chances, SHORT).tolist() == [1, 1, 1, 1]
     lower = supported(chances, said)
     assert lower[:2].tolist() == chances[:2].tolist()
     assert 0 < lower[2] < chances[2]

@@ -14,11 +14,9 @@ from orchestrator.index.calibration import (
     Calibration,
     LogisticMap,
     Probabilities,
-    best_candidates,
     blend,
     most_by_meaning,
     most_by_words,
-    ordered,
     supported,
     top_features,
 )
@@ -38,23 +36,14 @@ from orchestrator.index.features import (
 )
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
+from orchestrator.index.order import best_candidates, ordered
 from orchestrator.index.prerequisites import REQUIRING, Requirement, identified_in
 from orchestrator.index.sentences import ordered_shares
+from orchestrator.pipeline.odds import asks_for_a_tool, server_support, unasked_changes
 from orchestrator.pipeline.understand import Understood
 
 _CLAUSE_WIDTH = 10
 """The number of a leg's candidates for each clause, and among the tools of named servers."""
-SHORT, LONG, LEAST = 8, 20, 0.05
-"""A task of up to SHORT terms asks for one thing, which several servers may do equally well. A task of LONG terms has
-several steps. LEAST is added to the probability of each server's best tool. Chosen on the development sets."""
-CHANGES_UNASKED = 0.2
-"""The factor on the odds of a tool that may change something, if its part of the task only reads and a twin of the tool
-only reads."""
-NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
-"""A part of a task is doubted if it is almost as near to texts that need no tool as to its best tool: the difference at
-which the doubt begins, its slope, and the smallest factor on the odds. Chosen on our own tasks and the development
-sets."""
-
 _TERMS = ASKED.index("log_terms")
 
 UNCONTRASTED = 20.0
@@ -344,7 +333,7 @@ class Search:
         """Return the candidates with features and probabilities, part by part."""
         evidence = self._evidence(candidates, meaning, words)
         servers = self.index.keyword.server_of[candidates.positions]
-        support = _support(servers, evidence.chances, len(self.understood.terms))
+        support = server_support(servers, evidence.chances, len(self.understood.terms))
         parts = []
         for query, rows in zip(self._queries, candidates.rows, strict=True):
             chances = evidence.chances[rows]
@@ -379,7 +368,7 @@ class Search:
         """Return the features and probabilities of all candidates by the legs that ran."""
         calibration = self.calibration
         queries = candidates.per_row(np.array(self._queries))
-        factor = self._odds_factor(candidates)
+        factor = unasked_changes(self.index, self.understood, candidates)
         overlap = (candidates.pick(self.words.parts, candidates.positions) > 0) & words
         rows = keyword_features(self.index.keyword, self.words, candidates)
         keyword = supported(calibration.keyword(rows, queries) * overlap, factor)
@@ -401,7 +390,7 @@ class Search:
             if meaning.second is None:
                 chances = self._reordered(candidates, chances)
         if meaning.no_tool is not None:
-            asking = self._asking(meaning.no_tool, meaning.cosines.max(axis=1))
+            asking = asks_for_a_tool(self.understood, meaning.no_tool, meaning.cosines.max(axis=1))
             chances = supported(chances, candidates.per_row(asking))
         second = None
         if meaning.second is not None:
@@ -449,35 +438,6 @@ class Search:
             )
         return _chance(self.calibration.gate, chances, rows, query)
 
-    def _asking(
-        self, no_tool_similarity: NDArray[Any], nearest: NDArray[np.float32]
-    ) -> Probabilities:
-        """Return the factor for the odds of tools for the whole task and each part [1 + parts].
-
-        It is below 1 for a part that begins with no action and is hardly more similar to a tool than to requests that
-        need no tool. Most such sentences only describe the task.
-        """
-        doubt = np.maximum(0.0, no_tool_similarity - nearest + NEARER)
-        factor = np.maximum(LEAST_ASKED, np.exp(-STEEPER * doubt))
-        acts = [True, *(part.acts for part in self.understood.parts)]
-        return np.asarray(np.where(acts, 1.0, factor), np.float64)
-
-    def _odds_factor(self, candidates: CandidateSet) -> Probabilities:
-        """Return the factor for each candidate's odds [rows].
-
-        It is below 1 for a deprecated tool, and for a tool that may change something if its part only reads and a twin
-        is read-only.
-        """
-        task = self.understood
-        part_reads = np.array([task.reads, *(part.reads for part in task.parts)], np.bool_)
-        is_unasked = (
-            candidates.per_row(part_reads) & self.index.keyword.write_variants[candidates.positions]
-        )
-        factor = np.where(is_unasked, CHANGES_UNASKED, 1.0)
-        if self.index.deprecation_factor is None:
-            return factor
-        return factor * self.index.deprecation_factor[candidates.positions]
-
 
 def _chance(
     map_: LogisticMap,
@@ -490,20 +450,3 @@ def _chance(
     if not len(chances):
         return 0.0
     return map_.chance(top_features(chances, rows, query, unfamiliar=unfamiliar))
-
-
-def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:
-    """Return the factor for each candidate's odds [rows]: 1 if its server has the best tool, otherwise less.
-
-    A long task usually needs few servers. If a server has a tool that fits one part well, the other parts probably mean
-    its tools, too.
-    """
-    if terms <= SHORT:
-        return np.ones(len(chances))
-    length = (terms - SHORT) / (LONG - SHORT)
-    weight = min(1.0, length)
-    best_of_server = np.zeros(servers.max(initial=0) + 1)
-    np.maximum.at(best_of_server, servers, chances)
-    best = best_of_server[servers]
-    share = (best + LEAST) / (best_of_server.max() + LEAST)
-    return np.asarray(share**weight, np.float64)

@@ -10,7 +10,7 @@ A value comes from the caller or from the text. In the text it is one of these:
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -19,8 +19,7 @@ from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.schema import gathered
 from orchestrator.catalogue.schema_checks import UnusableSchema, faults
 from orchestrator.catalogue.schema_keywords import usable
-from orchestrator.index.intent import action_stems
-from orchestrator.index.text import spaced, stemmed, terms
+from orchestrator.index.text import spaced, stemmed
 from orchestrator.pipeline.clauses import MAX_CUT, QUOTE
 from orchestrator.records.tool import Tool
 
@@ -73,8 +72,6 @@ _MOST = 50
 """The maximum number of pieces of one form. A text with more is a table, and no piece in it is clearly meant."""
 _BETWEEN = frozenset(": = # is to number id named called titled".split())
 """Words that may be between a parameter's name and its value. Before a number, "of" is also allowed."""
-_BETWEEN_CLAUSES = frozenset(". , ; : and then or".split())
-"""Behind these, a word may begin an action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +192,7 @@ class _Search:
         self._properties = self._schema.get("properties", {})
         self._required = self._schema.get("required", [])
         self._text = text
-        self._pieces = list(_pieces(text))
+        self._pieces = list(pieces_of(text))
         in_order = dict.fromkeys((*self._required, *self._properties))
         self._parameters = [
             Parameter.of(name, self._properties[name])
@@ -256,67 +253,6 @@ class _Search:
         return True
 
 
-def unread(
-    text: str, tool: Tool, arguments: Mapping[str, Any], given: Collection[str] = ()
-) -> list[str]:
-    """Return the values and the words of a text that no argument has, such as "60", "half" and "cancelled".
-
-    Words that the tool's own definition has, and words that begin an action, are not about a single call.
-
-    Args:
-        text: The text.
-        tool: The tool of the call.
-        arguments: The call's arguments.
-        given: The names of arguments that the caller gave in place of values in the text.
-    """
-    properties = parameters(tool)["properties"]
-    replaced = [Parameter.of(name, properties[name]) for name in given if name in properties]
-    used = json.dumps(arguments, ensure_ascii=False, default=str)
-    about_tool = f"{tool.key} {tool.title} {tool.description}".lower()
-    pieces = list(_pieces(text[:MAX_CUT]))
-    unused: dict[int, str] = {}
-    for piece in pieces:
-        if piece.value in used or piece.value.lower() in about_tool:
-            continue
-        if not any(parameter.takes(piece) for parameter in replaced):
-            unused[piece.start] = piece.value
-    # An argument of the caller may stand for words that are no value.
-    if not given:
-        words = _blanked(text[:MAX_CUT], pieces)
-        unused |= _unread_words(words, tool, used)
-    in_order = (unused[start] for start in sorted(unused))
-    return list(dict.fromkeys(in_order))
-
-
-def _blanked(text: str, pieces: Iterable[Piece]) -> str:
-    """Return the text with blanks in place of these pieces. Every word keeps its position."""
-    for piece in pieces:
-        blanks = " " * (piece.end - piece.start)
-        text = text[: piece.start] + blanks + text[piece.end :]
-    return text
-
-
-def _unread_words(text: str, tool: Tool, used: str) -> dict[int, str]:
-    """Return the words, by their position, that neither the tool's definition nor its arguments have."""
-    words_of_tool = [
-        *(tool.key, tool.title, tool.description, *tool.keywords),
-        *parameters(tool)["properties"],
-    ]
-    read = {*terms(" ".join(words_of_tool)), *terms(used)}
-    unused = {}
-    begins_clause = True
-    for match in re.finditer(r"[^\W\d_][\w'’-]*|[.,;:]", text):
-        word = match.group().lower()
-        if word in _BETWEEN_CLAUSES:
-            begins_clause = True
-        elif terms(word):
-            is_action = begins_clause and action_stems().issuperset(terms(word))
-            begins_clause = False
-            if not is_action and not read.issuperset(terms(word)):
-                unused[match.start()] = match.group()
-    return unused
-
-
 def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the caller's arguments for a step: those for this step (`s1.name`), and those that any step may take
     (`name`).
@@ -371,7 +307,7 @@ def plain(schema: Any) -> dict[str, Any]:
     return {**schema, "type": without_null[0] if len(without_null) == 1 else None}
 
 
-def _pieces(text: str) -> Iterator[Piece]:
+def pieces_of(text: str) -> Iterator[Piece]:
     """Yield the pieces that may be values.
 
     Each position is used once. A quotation has the form of its whole content.

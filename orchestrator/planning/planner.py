@@ -20,8 +20,9 @@ from orchestrator.pipeline.clauses import (
     split_clauses,
     split_left_out,
 )
-from orchestrator.planning.arguments import WHOLE, extract, given_for, unread
+from orchestrator.planning.arguments import WHOLE, extract, given_for
 from orchestrator.planning.objects import Object, objects_of
+from orchestrator.planning.unread import unread
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage, Tool
