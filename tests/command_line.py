@@ -1,19 +1,22 @@
 """The command line. It runs in this process, or as a program where a test needs one."""
 
+import asyncio
+import io
 import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from orchestrator.cli import main
+from orchestrator.cli import cli, main
 from tests.catalogues import EXAMPLES
 from tests.servers.start import config, entry
 
@@ -66,6 +69,25 @@ def mcp_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps(config(quick=entry("quick.py"))))
     return path
+
+
+async def command(*words: object, output: io.StringIO | None = None) -> str:
+    """Run a command in a thread beside the test's event loop. Return its output, raise the error that it reports.
+
+    Python lets a thread handle no signals, so the command's own handling of them is left out.
+
+    Args:
+        words: The command's words.
+        output: Receives the output while the command runs.
+    """
+    output = output or io.StringIO()
+
+    def run() -> None:
+        with patch("signal.signal"), redirect_stdout(output):
+            cli([*map(str, words)], standalone_mode=False)
+
+    await asyncio.to_thread(run)
+    return output.getvalue()
 
 
 def digest_at_terminal(*words: Any) -> str:

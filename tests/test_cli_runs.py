@@ -1,6 +1,8 @@
 """Runs for an operator: listed by tenant with their waiting steps, and approved, refused or cancelled."""
 
 import asyncio
+import hashlib
+import io
 import json
 import shlex
 import socket
@@ -13,7 +15,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
@@ -23,24 +25,20 @@ from temporalio.service import RPCError
 
 from orchestrator.cli.runs.temporal import Target, ui_pages
 from orchestrator.cli.runs.worker import make_worker, released
-from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig, InvalidInput, Unavailable
 from orchestrator.options import Options
-from orchestrator.records.call import SyncRequest, ToolCall
+from orchestrator.records.call import ToolCall
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import Approval, Progress, RunRequest, StepStatus
 from orchestrator.temporal.client import devserver
 from orchestrator.temporal.client.run_client import (
-    Listed,
     RunClient,
     failed_result,
-    has_search_attributes,
     page_of,
-    run_attributes,
 )
 from orchestrator.temporal.worker.sdk_metrics import metrics_runtime
-from tests.command_line import audited
+from tests.command_line import audited, command
 from tests.decisions import READ, decision
 from tests.my_workflow import Assistant, OwnHandlers, Plain
 from tests.runner import Runner, Serve
@@ -61,8 +59,17 @@ async def waiting(runner: Runner, tenant: str = TENANT) -> WorkflowHandle[Any, A
     return handle
 
 
-def desk(runner: Runner, tenant: str = TENANT) -> RunClient:
-    return RunClient(runner.client, tenant, "https://ui/workflows")
+def there(runner: Runner, tenant: str = TENANT) -> tuple[str, ...]:
+    return ("--address", runner.client.service_client.config.target_host, "--tenant", tenant)
+
+
+async def runs(runner: Runner, *words: str, tenant: str = TENANT) -> Any:
+    """What `toolroute runs` prints as JSON."""
+    return json.loads(await command("runs", *words, *there(runner, tenant), "-o", "json"))
+
+
+async def approve(runner: Runner, handle: WorkflowHandle[Any, Any], step: str, digest: str) -> None:
+    await command("runs", "approve", handle.id, f"{step}={digest}", "--by", "ada", *there(runner))
 
 
 async def details(handle: WorkflowHandle[Any, Any]) -> str:
@@ -78,7 +85,7 @@ async def test_memo_and_details_say_how_a_run_stands_and_nothing_that_it_was_giv
     assert shown.splitlines()[1] == "- s1 `files:delete_file`: needs approval"
     assert SECRET not in shown + str(memo)
     for step in (await until(handle, "s2", StepStatus.NEEDS_APPROVAL)).steps:
-        await desk(runner).say(handle.id, Approval(step=step.step, digest=step.digest, by="ada"))
+        await approve(runner, handle, step.step, step.digest)
     await handle.result()
     described = await handle.describe()
     assert (await described.memo())["toolroute.run"]["waiting"] == []
@@ -89,7 +96,8 @@ async def test_memo_and_details_say_how_a_run_stands_and_nothing_that_it_was_giv
 
 
 @pytest.mark.slow
-async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) -> None:
+async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLROUTE_TEMPORAL_UI", "https://ui")
     runner = await serve(plugin_over(), Assistant)
     secret = replace(DataConverter.default, payload_codec=Turned())
     coded = await Client.connect(runner.client.service_client.config.target_host, data_converter=secret)
@@ -100,19 +108,19 @@ async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) ->
     own, other = await waiting(runner), await waiting(runner, "org:10")
     route = await runner.begin("toolroute.route", RouteRequest(query="Read the file a.txt", tenant=TENANT))
     async with asyncio.timeout(120):
-        while own.id not in (found := {one.id: one for one in await desk(runner).runs(ended=False)}):  # noqa: ASYNC110
+        while own.id not in (found := {run["id"]: run for run in await runs(runner, "list")}):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     assert other.id not in found
-    assert found[own.id].status == "waiting for approval"
-    assert found[own.id].link == f"https://ui/workflows/{own.id}"
+    assert found[own.id]["status"] == "waiting for approval"
+    assert found[own.id]["link"] == f"https://ui/namespaces/default/workflows/{own.id}"
     for theirs in (other.id, route.id, *(run.id for run in unread), "no-such-run", ""):
         with pytest.raises(InvalidInput) as refused:
-            await desk(runner).run(theirs)
-        listing = desk(runner).command("list", "--all")
+            await runs(runner, "show", theirs)
+        listing = f"toolroute runs list --all {' '.join(there(runner))}"
         assert str(refused.value) == f"tenant org:1 has no run {theirs!r}: list its runs with `{listing}`"
     for handle in (own, other, *unread):
         await handle.terminate()
-    assert (await desk(runner).run(own.id)).status == "terminated"
+    assert (await runs(runner, "show", own.id))["status"] == "terminated"
 
 
 @pytest.mark.parametrize(
@@ -224,10 +232,10 @@ async def test_a_server_that_lists_no_runs_is_said_not_to(temporal_address: str)
         await RunClient(client, TENANT).runs(ended=True)
 
 
-async def listed(runner: Runner, run_id: str) -> Listed:
+async def listed(runner: Runner, run_id: str) -> Any:
     """A run as lists show it, once the server's index has it."""
-    async with asyncio.timeout(60):
-        while not (found := [one for one in await desk(runner).runs(ended=False) if one.id == run_id]):  # noqa: ASYNC110
+    async with asyncio.timeout(120):
+        while not (found := [run for run in await runs(runner, "list") if run["id"] == run_id]):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     return found[0]
 
@@ -237,20 +245,19 @@ async def test_a_run_in_a_users_own_workflow_is_listed_and_approved(serve: Serve
     handle = await runner.begin(Plain, ["Delete the file a.txt"])
     progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
     found = await listed(runner, handle.id)
-    assert (found.workflow, found.status, found.waiting) == (
-        *("Plain", "waiting for approval"),
-        ("s1 files:delete_file",),
-    )
+    assert found["workflow"] == "Plain"
+    assert found["status"] == "waiting for approval"
+    assert found["waiting"] == ["s1 files:delete_file"]
     with pytest.raises(InvalidInput, match="has no run"):
-        await desk(runner, "org:2").run(handle.id)
+        await runs(runner, "show", handle.id, tenant="org:2")
     with pytest.raises(InvalidInput, match="cannot be followed: its workflow has no stream"):
-        await anext(desk(runner).follow(handle.id))
+        await runs(runner, "show", handle.id, "--follow")
     with pytest.raises(InvalidInput, match="has another digest"):
-        await desk(runner).say(handle.id, Approval(step="s1", digest="000000000000"))
-    await desk(runner).say(handle.id, Approval(step="s1", digest=progress.steps[0].digest))
+        await approve(runner, handle, "s1", "000000000000")
+    await approve(runner, handle, "s1", progress.steps[0].digest)
     assert await handle.result() == ["done"]
     assert (await details(handle)).splitlines() == ["**done**", "- s1 `files:delete_file`: done"]
-    assert (await desk(runner).run(handle.id)).waiting == ()
+    assert (await runs(runner, "show", handle.id))["waiting"] == []
     await replays(await handle.fetch_history(), [Plain])
 
 
@@ -258,16 +265,17 @@ async def test_runs_side_by_side_in_one_workflow_are_approved_by_digest(serve: S
     runner = await serve(None, Plain)
     handle = await runner.begin(Plain, [f"Delete the file {name}" for name in ("a.txt", "b.txt", "c.txt|org:2")])
     await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
-    async with asyncio.timeout(60):
-        while len((await desk(runner).run(handle.id)).waiting) < 2:  # noqa: ASYNC110
+    async with asyncio.timeout(120):
+        while len((await runs(runner, "show", handle.id))["waiting"]) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
     waiting = {step.arguments["path"]: step for step in progress.steps if step.digest}
     assert waiting.keys() == {"a.txt", "b.txt"}, "the run of another tenant is not shown"
     with pytest.raises(InvalidInput, match="waits in several runs"):
-        await desk(runner).say(handle.id, Approval(step="s1", allowed=False))
-    for path, allowed in (("b.txt", True), ("a.txt", False)):
-        await desk(runner).say(handle.id, Approval(step="s1", digest=waiting[path].digest, allowed=allowed))
+        await command("runs", "refuse", handle.id, "s1", *there(runner))
+    await approve(runner, handle, "s1", waiting["b.txt"].digest)
+    refusal = Approval(step="s1", digest=waiting["a.txt"].digest, allowed=False)
+    await handle.execute_update("toolroute.approve", refusal)
     async with asyncio.timeout(60):
         while runner.local.calls != [("delete_file", {"path": "b.txt"})]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
@@ -289,24 +297,40 @@ async def test_handlers_and_details_of_the_users_own_stay(serve: Serve) -> None:
 
 
 async def test_a_runs_changes_are_followed_to_its_end_across_continuations(runner: Runner) -> None:
-    task = "Read the file a.txt, then read the file b.txt, then delete the file c.txt"
+    task = "Delete the file c.txt, then read the file a.txt, then read the file b.txt"
     handle = await runner.start(task, steps_per_run=1, approve="changes")
-    seen: list[tuple[str, str]] = []
+    progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    output = io.StringIO()
+    follow = ("runs", "show", handle.id, "--follow", "-o", "json", *there(runner))
+    following = asyncio.create_task(command(*follow, output=output))
     async with asyncio.timeout(120):
-        async for change in desk(runner).follow(handle.id):
-            seen += [(step.step, str(step.status)) for step in change.steps]
-            assert all(step.arguments == {} for step in change.steps)
-            if waits := next((step for step in change.steps if step.digest), None):
-                await desk(runner).say(handle.id, Approval(step=waits.step, digest=waits.digest))
+        while "needs_approval" not in output.getvalue():  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    [waits] = [step for step in progress.steps if step.digest]
+    await handle.execute_update("toolroute.approve", Approval(step=waits.step, digest=waits.digest))
+    printed = await asyncio.wait_for(following, 120)
+    steps = [step for change in documents(printed) for step in change["steps"]]
+    assert all(step["arguments"] == {} for step in steps)
+    seen = [(step["step"], step["status"]) for step in steps]
     assert [name for name, status in dict.fromkeys(seen) if status == "done"] == ["s1", "s2", "s3"]
-    assert ("s3", "needs_approval") in seen
+    assert ("s1", "needs_approval") in seen
     assert seen[-1] == ("s3", "done")
+
+
+def documents(text: str) -> list[Any]:
+    """The JSON documents of a text, one after the other."""
+    found = []
+    while text := text.strip():
+        document, end = json.JSONDecoder().raw_decode(text)
+        found.append(document)
+        text = text[end:]
+    return found
 
 
 async def test_activities_have_their_tenant_as_fairness_key(serve: Serve) -> None:
     runner = await serve(None, Plain)
     long = f"org:{'x' * 80}"
-    for tenant, key in ((TENANT, TENANT), (long, digest(long, 32))):
+    for tenant, key in ((TENANT, TENANT), (long, hashlib.sha256(long.encode()).hexdigest()[:32])):
         handle = await runner.begin(Plain, [f"Read the file a.txt|{tenant}"])
         assert await handle.result() == ["done"]
         found = [
@@ -322,7 +346,7 @@ async def test_activities_have_their_tenant_as_fairness_key(serve: Serve) -> Non
     ("workflow", "given"),
     [
         ("toolroute.plan", PlanRequest(decision=decision("Read the file a.txt", [READ]))),
-        ("toolroute.sync_catalogue", SyncRequest(tenant=TENANT)),
+        ("toolroute.sync_catalogue", {"tenant": TENANT}),
         ("toolroute.call_tool", ToolCall(tenant=TENANT, tool=READ, arguments={"path": "a.txt"})),
     ],
 )
@@ -362,8 +386,11 @@ async def has_attributes(client: Client) -> None:
     }
     request = AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
     await client.operator_service.add_search_attributes(request)
-    async with asyncio.timeout(60):
-        while not await has_search_attributes(client):  # noqa: ASYNC110
+    listing = ListSearchAttributesRequest(namespace=client.namespace)
+    async with asyncio.timeout(120):
+        while not kinds.keys() <= {  # noqa: ASYNC110
+            *(await client.operator_service.list_search_attributes(listing)).custom_attributes
+        }:
             await asyncio.sleep(0.1)
 
 
@@ -372,31 +399,28 @@ async def test_search_attributes_find_a_tenants_waiting_runs(serve: Serve) -> No
         runner = await serve()
         plain = await Client.connect(address, plugins=[plugin_over()])
         await has_attributes(plain)
+        detached = ("--task-queue", runner.task_queue, "--detach", "--address", address)
         async with working(plain, runner.task_queue):
-            runs = {}
-            for name, tenant, task in (
-                ("waits", TENANT, "Delete the file a.txt"),
-                ("other", "org:2", "Delete the file a.txt"),
-                ("done", TENANT, "Read the file a.txt"),
+            ids = []
+            for tenant, task in (
+                (TENANT, "Delete the file a.txt"),
+                ("org:2", "Delete the file a.txt"),
+                (TENANT, "Read the file a.txt"),
             ):
-                attributes = await run_attributes(plain, tenant)
-                runs[name] = await plain.start_workflow(
-                    "toolroute.run",
-                    RunRequest(task=task, tenant=tenant),
-                    id=name,
-                    task_queue=runner.task_queue,
-                    search_attributes=attributes,
-                )
-            await until(runs["waits"], "s1", StepStatus.NEEDS_APPROVAL)
-            await runs["done"].result()
-            async with asyncio.timeout(60):
+                printed = await command("run", task, "--tenant", tenant, *detached)
+                ids.append(printed.strip())
+            waits, _, done = map(plain.get_workflow_handle, ids)
+            await until(waits, "s1", StepStatus.NEEDS_APPROVAL)
+            await done.result()
+            async with asyncio.timeout(120):
                 query = f"ToolrouteTenant = '{TENANT}' AND ToolrouteWaiting = true"
-                while [run.id async for run in plain.list_workflows(query)] != ["waits"]:  # noqa: ASYNC110
+                while [run.id async for run in plain.list_workflows(query)] != [waits.id]:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
-            client = RunClient(plain, TENANT)
-            assert [run.id for run in await client.runs(ended=True, waiting=True)] == ["waits"]
-            assert {run.id for run in await client.runs(ended=True)} == {"waits", "done"}
-            await replays(await runs["waits"].fetch_history())
+            listing = ("runs", "list", "--all", "-o", "json", "--address", address, "--tenant", TENANT)
+            waiting_runs = json.loads(await command(*listing, "--waiting"))
+            assert [run["id"] for run in waiting_runs] == [waits.id]
+            assert {run["id"] for run in json.loads(await command(*listing))} == {waits.id, done.id}
+            await replays(await waits.fetch_history())
 
 
 @pytest.mark.timeout(120)

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from orchestrator import Connections, McpConfig
-from orchestrator.cli import cli
+from tests.command_line import command
 from tests.servers.signing import Accounts, signing
 from tests.servers.start import config
 
@@ -69,18 +69,16 @@ class Entry:
             return True
 
         with patch.dict(os.environ, BROWSER="opens links"), patch("webbrowser.open", open_link):
-            await asyncio.to_thread(self._run, "login")
+            await self._run("login")
 
     async def logout(self) -> None:
-        await asyncio.to_thread(self._run, "logout")
+        await self._run("logout")
 
-    def _run(self, command: str) -> None:
-        """Run a command in a thread, where Python lets nobody handle signals."""
-        with tempfile.TemporaryDirectory() as folder, patch("signal.signal"):
-            file = Path(folder, "mcp.json")
-            file.write_text(json.dumps(self.mcp_servers))
-            words = [command, self.name, "--config", str(file), "--tenant", self.tenant]
-            cli(words, standalone_mode=False)
+    async def _run(self, name: str) -> None:
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(self.mcp_servers, file)
+            file.flush()
+            await command(name, self.name, "--config", file.name, "--tenant", self.tenant)
 
     def servers(self) -> AbstractAsyncContextManager[Connections]:
         return Connections(self.config, tenant=self.tenant)
