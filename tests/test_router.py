@@ -64,7 +64,7 @@ class BrokenEmbedder:
     ("query", "stage", "best"),
     [
         ("search my documents for the travel policy", Stage.ALWAYS, "builtin:workspace_rag_query"),
-        ("use jira to create an issue for the login page", Stage.EXPLICIT, "jira:create_issue"),
+        ("use jira to create an issue", Stage.EXPLICIT, "jira:create_issue"),
         (CLEAR, Stage.KEYWORD, "stripe:refund_charge"),
         (VAGUE, Stage.SEMANTIC, "facilities:set_room_climate"),
     ],
