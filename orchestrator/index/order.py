@@ -1,8 +1,8 @@
 """The order of the best candidates, after their sentences are read.
 
-candidate     odds so far   sentence   contents
-edit_page         1.2         -.5        -.4      its best sentence has half of the request less than the best one
-who_edited         .9          0          0       the best one: "Use when the user asks who edited a page"
+candidate     odds so far   sentence   contents   in_server
+edit_page         1.2         -.5        -.4         0        its best sentence has half of the request less
+who_edited         .9          0          0        -.7        the best one: "Use when the user asks who edited a page"
 """
 
 import numpy as np
