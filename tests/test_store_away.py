@@ -140,6 +140,23 @@ def test_a_wrong_address_gets_the_remedy_that_fits(front: QdrantFront) -> None:
         Store(front.url, embedder=shipped(), timeout_s=1).load("local")
 
 
+def _drip_headers(connection: socket.socket) -> None:
+    connection.recv(65_536)
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    for number in range(600):
+        connection.sendall(b"x-%d: y\r\n" % number)
+        time.sleep(0.1)
+
+
+def test_headers_that_drip_end_at_the_timeout() -> None:
+    with closing(_answering(_drip_headers)) as dripping:
+        store = Store(f"http://127.0.0.1:{dripping.getsockname()[1]}", embedder=shipped(), timeout_s=1)
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="no answer within 1 s"):
+            store.load("local")
+    assert time.monotonic() - began < 30
+
+
 def test_an_answer_that_unpacks_to_too_much_is_not_read_to_its_end() -> None:
     packed = gzip.compress(b'{"result": "' + bytes(80 * 2**20))
     headers = {"content-encoding": "gzip", "content-type": "application/json"}

@@ -9,7 +9,7 @@ on each response, so that they also hold for the requests that a sign-in sends i
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from threading import Event, Timer
 from typing import Any
 
@@ -29,11 +29,14 @@ class AnswerTooLong(httpx2.ReadError):
 
 
 class BoundedClient(httpx2.Client):
-    """Reads each answer within the limits. Otherwise it raises AnswerTooLong or ReadTimeout."""
+    """Reads each answer within the limits. Otherwise it raises AnswerTooLong or ReadTimeout.
 
-    def __init__(self, **settings: Any) -> None:
+    A late answer also ends the client's other requests, because it closes all connections.
+    """
+
+    def __init__(self, *, headers: Mapping[str, str] | None = None, **settings: Any) -> None:
         super().__init__(
-            headers=ACCEPTED,
+            headers={**ACCEPTED, **(headers or {})},
             event_hooks={"response": [limit]},
             **settings,
         )

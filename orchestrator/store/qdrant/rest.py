@@ -83,9 +83,7 @@ class Connections:
             self._client = None
 
     def _opened(self) -> "Client":
-        import httpx2
-
-        from orchestrator.common.bounded_http import ACCEPTED, limit
+        from orchestrator.common.bounded_http import BoundedClient
 
         with self._lock:
             if self._client is None:
@@ -93,12 +91,10 @@ class Connections:
                 if key and self._location.startswith("http:"):
                     message = "the store's key is sent without encryption: use an https:// address"
                     warnings.warn(message, UserWarning, stacklevel=2)
-                headers = {**ACCEPTED, "api-key": key} if key else ACCEPTED
-                self._client = httpx2.Client(
+                self._client = BoundedClient(
                     base_url=self._address(),
-                    headers=headers,
+                    headers={"api-key": key} if key else None,
                     timeout=self.timeout_s,
-                    event_hooks={"response": [limit]},
                 )
                 # A caller may forget to close the Store.
                 weakref.finalize(self, self._client.close)
