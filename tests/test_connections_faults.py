@@ -19,6 +19,8 @@ from orchestrator.errors import (
     ServerUnavailable,
     ToolrouteError,
 )
+from orchestrator.mcp.listing.offers import Offer
+from orchestrator.mcp.server_requests import Host
 from tests.servers.start import alive, config, entry, owners, until
 
 PLAIN = entry("quick.py")
@@ -39,6 +41,8 @@ def faulty(fault: str, **own: float) -> dict[str, Any]:
         ({"command": "x", "env": {"A": "${MISSING_ONE}"}}, InvalidConfig, "MISSING_ONE"),
         ({"url": "http://127.0.0.1:9/mcp"}, ServerUnavailable, "http://127.0.0.1:9 cannot be reached"),
         (faulty("mute", connect_timeout_s=1), ServerUnavailable, "not connected within 1 s"),
+        (faulty("crowded"), InvalidCatalogue, "lists over 5,000 tools"),
+        (faulty("decorated"), InvalidCatalogue, "lists over 4 MiB of tools"),
         pytest.param(faulty("endless"), InvalidCatalogue, "or 500 pages", marks=pytest.mark.slow),
         (faulty("misshapen"), InvalidCatalogue, "its tool number 1 of its page cannot be read ("),
         (faulty("nameless"), InvalidCatalogue, "its tool '' cannot be read (name: "),
@@ -189,7 +193,18 @@ async def test_a_definition_over_the_limit_is_refused_by_name_and_takes_no_other
     async with Connections(config(bad=faulty("wide"))) as servers:
         assert [tool.name for tool in await servers.tools("bad")] == ["it"]
         assert (await servers.call("bad:it")).text == "fine"
-    assert "server bad: its tool 'wide' cannot be read (it has more than 256 KiB) and is skipped" in caplog.text
+    assert "server bad: its tool 'wide' cannot be read (it has more than 64 KiB) and is skipped" in caplog.text
+
+
+async def test_of_a_hoard_of_resources_the_first_four_mebibytes_are_read() -> None:
+    offers = list[Offer]()
+
+    async def keep(_: str, offer: Offer) -> None:
+        offers.append(offer)
+
+    async with Connections(config(bad=faulty("hoard")), host=Host(on_offer=keep)) as servers:
+        await servers.offer("bad")
+    assert len(offers[0].resources) == 69
 
 
 @pytest.mark.parametrize("fault", ["notices", "flood"])

@@ -199,7 +199,9 @@ def _read_contrast(folder: Path) -> NDArray[np.float32] | None:
 
 def _static_id(model: bytes, tokenizer: bytes) -> str:
     # The last part names the way in which `embed_tools` reads a tool, because the stored vectors depend on it.
-    return f"static-{hashlib.sha256(model + tokenizer).hexdigest()[:12]}-facets"
+    digest = hashlib.sha256(model)
+    digest.update(tokenizer)
+    return f"static-{digest.hexdigest()[:12]}-facets"
 
 
 class StaticEmbedder:

@@ -40,6 +40,10 @@ class LanguageEncoder:
         self._model: Any = None
         self._opening = threading.Lock()
 
+    def release(self) -> None:
+        """Free the model's memory. The next use opens it again."""
+        self._model = None
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector for each text, shape [texts, dimension].
 
@@ -53,7 +57,8 @@ class LanguageEncoder:
             with self._opening:
                 if self._model is None:
                     self._model = _opened()
-            vectors = self._model.encode(cut)
+                model = self._model
+            vectors = model.encode(cut)
         except _DAMAGES as error:
             raise EmbedderUnavailable(
                 f"the encoder of the extra {EXTRA!r} failed ({type(error).__name__}: {error}); install it again with "

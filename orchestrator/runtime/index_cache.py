@@ -15,6 +15,7 @@ from pathlib import Path
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.always import Capability
+from orchestrator.index.encoder import language_encoder
 from orchestrator.index.index import Index
 from orchestrator.records.tool import Tool, remember_suspicions
 from orchestrator.runtime import index_file
@@ -255,6 +256,7 @@ def save_index(store: Store, tenant: str, written: Iterable[Tool] = ()) -> None:
     if tools < KEPT_FROM:
         store.forget_index(tenant)
         return
+    language_encoder().release()  # The command has embedded its tools, and the Index needs memory.
     checked = {tool.hash: tool.suspicions for tool in written if tool.suspicions is not None}
     kept = IndexCache(None, store, (), 1, checked).read(tenant)
     _remember_flags(kept.index, written)

@@ -76,6 +76,8 @@ class Faulty:
             return self.outcome("list", LISTINGS, {"tools": [tool("it")]}, params)
         if method == "tools/call":
             return self.outcome("call", ANSWERS, text("fine"))
+        if method == "resources/list" and self.fault == "hoard":
+            return {"resources": [{"uri": f"a:{number}", "name": 60_000 * "n"} for number in range(200)]}
         if method == "logging/setLevel" and self.fault == "voiceless":
             return None
         raise LookupError(method)
@@ -98,6 +100,8 @@ class Faulty:
     def hello(self) -> dict[str, Any]:
         if self.fault == "future":
             return {**HELLO, "protocolVersion": "2999-01-01"}
+        if self.fault == "hoard":
+            return {**HELLO, "capabilities": {**HELLO["capabilities"], "resources": {}}}
         if self.fault == "voiceless":
             return {**HELLO, "capabilities": {**HELLO["capabilities"], "logging": {}}}
         return {**HELLO, "capabilities": {} if self.fault == "toolless" else HELLO["capabilities"]}
@@ -112,6 +116,15 @@ class Faulty:
     def list_endless(self, params: dict[str, Any]) -> dict[str, Any]:
         number = int(params.get("cursor", 0))
         return {"tools": [tool(f"tool_{number}")], "nextCursor": str(number + 1)}
+
+    def list_crowded(self, params: dict[str, Any]) -> dict[str, Any]:
+        """More tools than one server may have, on one page."""
+        return {"tools": [tool(f"tool_{number}") for number in range(5_001)]}
+
+    def list_decorated(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Small tools whose icons are large."""
+        icons = [{"src": "https://a.example/" + 60_000 * "a"}]
+        return {"tools": [{**tool(f"tool_{number}"), "icons": icons} for number in range(80)]}
 
     def list_odd(self, params: dict[str, Any]) -> dict[str, Any]:
         """The first two tools lack a required part and can be mended. The library cannot read the next three. No

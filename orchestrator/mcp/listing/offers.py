@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from orchestrator.catalogue.tokens import compact
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp.listing.skills import Skill
 from orchestrator.trust.server_texts import items_for_model
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from mcp import Client
 
 MAX_ITEMS = 10_000
+MAX_BYTES = 4 * 2**20
+"""The limits of one server's lists. The rest is left out."""
 _MAX_PAGES = 200
 
 Items = list[dict[str, Any]]
@@ -103,6 +106,7 @@ class _Lists:
     def __init__(self) -> None:
         self.items: dict[str, Items] = {}
         self.fresh_s = 0.0
+        self._bytes = 0
 
     async def read(self, page: Callable[..., Awaitable[Any]], name: str, field: str) -> None:
         from mcp import MCPError
@@ -119,7 +123,11 @@ class _Lists:
                 return
             self._limit((result.ttl_ms or 0) / 1000)
             for record in getattr(result, name):
-                items.append(record.model_dump(by_alias=True, mode="json", exclude_none=True))
+                item = record.model_dump(by_alias=True, mode="json", exclude_none=True)
+                self._bytes += len(compact(item))
+                if self._bytes > MAX_BYTES:
+                    return
+                items.append(item)
             former = cursor
             cursor = result.next_cursor
             if not cursor or cursor == former or len(items) > MAX_ITEMS:

@@ -288,16 +288,20 @@ async def _lines(pipe: StreamReader) -> AsyncIterator[bytes]:
 
 def _message(line: bytes) -> "SessionMessage | Exception":
     """Return a line's message, or the error that it holds no message: that spoils the line, not the connection."""
-    from mcp.shared.message import SessionMessage
-    from mcp.types import jsonrpc_message_adapter
-
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(repaired(line), by_name=False))
+        return _read_message(repaired(line))
     except ValueError:
         pass
     try:
-        return SessionMessage(
-            jsonrpc_message_adapter.validate_json(repaired(line, always=True), by_name=False)
-        )
+        return _read_message(repaired(line, always=True))
     except ValueError as error:
         return error
+
+
+def _read_message(line: bytes) -> "SessionMessage":
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+    from pydantic_core import from_json
+
+    # `validate_json` takes three times as long and four times as much memory for a long listing.
+    return SessionMessage(jsonrpc_message_adapter.validate_python(from_json(line), by_name=False))
