@@ -37,7 +37,9 @@ def is_too_much(message: bytes) -> bool:
         return True
     values = 0
     in_text = False
-    for start in range(0, len(plain), _PIECE):  # Cut at once, the quotes of a long listing take 100 MB.
+    for start in range(
+        0, len(plain), _PIECE
+    ):  # Cut at once, the quotes of a long listing take 100 MB.
         parts = plain[start : start + _PIECE].split(b'"')
         outside_of_texts = b"".join(parts[in_text::2])
         values += sum(map(outside_of_texts.count, (b",", b"[", b"{")))
