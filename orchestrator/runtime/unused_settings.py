@@ -83,6 +83,13 @@ def _given_twice(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _unused_of_stores(sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
+    if not sources:
+        yield (
+            "experience_days",
+            "the Router has no store, so past tasks last as long as the process",
+        )
+    elif not any(_is_url(source) or isinstance(source.store, Store) for source in sources):
+        yield "collections", "only a Qdrant server has collections; give its URL as store"
     made = [source for source in sources if isinstance(source.store, Store)]
     if made and made[0] is sources[0]:
         yield "embedder", "the given Store has its own embedder"
@@ -92,6 +99,10 @@ def _unused_of_stores(sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
             # Several stores are read together, within this time.
             if name != "store_timeout_s" or len(sources) < 2:
                 yield name, owner
+
+
+def _is_url(source: Source) -> bool:
+    return str(source.store).startswith(("http://", "https://"))
 
 
 def _unused_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[str, str]]:

@@ -163,7 +163,8 @@ class OrchestratorPlugin(SimplePlugin):
                 "entries has no effect without a store: give store=... or leave it out"
             )
         settings = _Settings(options, [store] if store else stores)
-        settings.require_effect(has_store=has_store, embedder=embedder is not None)
+        given = {"catalogue": catalogue, "embedder": embedder}
+        settings.require_effect(given, has_store=has_store)
 
         def make_router() -> "Router":
             from orchestrator.runtime.router import Router
@@ -172,7 +173,7 @@ class OrchestratorPlugin(SimplePlugin):
                 catalogue,
                 stores=settings.stores if has_store else (),
                 embedder=embedder,
-                options=settings.of_router,
+                options=settings.of_router(has_store=has_store),
                 servers=only_servers,
                 entries=entries,
                 models=self.resources.models if settings.asks_model_in_routes else None,
@@ -284,25 +285,39 @@ class _Settings:
         """The given stores, by default those of the options, or the user's own store."""
         return self._stores or stores_of(self.options.store or default_store())
 
-    @property
-    def of_router(self) -> Options:
-        """The options without the store, which the plugin itself gives to the Router."""
-        return replace(self.options, store="")
+    def of_router(self, *, has_store: bool) -> Options:
+        """Return the options of the Router: without the store, which the plugin itself gives to it, and without a
+        store also without `changes`, which the activities read.
+        """
+        changes = self.options.changes if has_store else Options().changes
+        return replace(self.options, store="", changes=changes)
 
-    def require_effect(self, *, has_store: bool, embedder: bool) -> None:
-        """Raise InvalidConfig for a given option that the plugin would not read."""
-        if self._options is None:
+    def require_effect(self, given: Mapping[str, Any], *, has_store: bool) -> None:
+        """Raise InvalidConfig for a given option that neither the plugin nor its Router would read.
+
+        Args:
+            given: The catalogue and the embedder of the Router, or None.
+            has_store: Whether the Router has a store.
+        """
+        set_options = set_in_code(self._options) if self._options else None
+        if not set_options:
             return
-        set_options = set_in_code(self._options)
         if "store" in set_options and (self._stores or not has_store):
             remedy = "give store=... to the plugin, without stores"
             raise InvalidConfig(
                 f"Options(store=...) has no effect beside these arguments: {remedy}"
             )
-        if embedder and "embedder" in set_options:
-            raise InvalidConfig(
-                "Options(embedder=...) has no effect beside embedder: leave one of them out"
-            )
+        # Imported here, because most clients give no options.
+        from orchestrator.pipeline.presets import preset
+        from orchestrator.runtime.unused_settings import require_effect
+        from orchestrator.store.sources import Source
+
+        arguments = {name: value for name, value in given.items() if value is not None}
+        if self.asks_model_in_routes:
+            arguments["models"] = self.models
+        sources = [Source.of(store) for store in self.stores] if has_store else []
+        options = self.of_router(has_store=has_store)
+        require_effect(options, arguments, sources, preset(options.pipeline), None)
 
     @property
     def asks_model_in_routes(self) -> bool:
