@@ -17,7 +17,7 @@ from orchestrator.pipeline.explain import MAX_REJECTED, rejected, warnings_of
 from orchestrator.pipeline.legs.experience import used_together
 from orchestrator.pipeline.matches import Overlap, matches_of
 from orchestrator.pipeline.state import State
-from orchestrator.records.decision import Decision
+from orchestrator.records.decision import Decision, NamedServer
 from orchestrator.records.tool import Match, Stage, Tool
 
 SURE_OF_CLAUSE = 0.5
@@ -57,7 +57,12 @@ def select(state: State) -> Decision:
     recommended, twins = _recommended(state, stage, matches, positions, leaders)
     related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
     keys = tuple(index.keys[position] for position in positions)
-    warnings = warnings_of(state, stage, positions, fitted.room, leaders)
+    warnings = (
+        *state.warnings,
+        *fitted.warnings,
+        *_twin_warnings(recommended, twins),
+        *warnings_of(state, stage, positions, fitted.room, leaders),
+    )
     return Decision(
         query=request.query,
         tenant=request.tenant,
@@ -71,17 +76,10 @@ def select(state: State) -> Decision:
         tokens=fitted.tokens,
         catalogue=index.catalogue.version,
         rejected=rejected(state, overlap, positions, matches, fitted),
-        warnings=(
-            *state.warnings,
-            *fitted.warnings,
-            *_twin_warnings(recommended, twins),
-            *warnings,
-        ),
+        warnings=warnings,
         offered=in_order(keys, offered) if offered else keys,
         parts=_parts(state),
-        named_servers=state.explicit.named
-        if state.explicit.mentions or state.explicit.absent
-        else (),
+        named_servers=_named_servers(state),
         related=related,
         graph=graph,
         leans=task.leans,
@@ -89,6 +87,12 @@ def select(state: State) -> Decision:
         needs=tuple(need.text for need in task.understood.needs),
         usage=state.usage,
     )
+
+
+def _named_servers(state: State) -> tuple[NamedServer, ...]:
+    """Return the servers that the task names."""
+    explicit = state.explicit
+    return explicit.named if explicit.mentions or explicit.absent else ()
 
 
 def _parts(state: State) -> tuple[str, ...]:

@@ -134,9 +134,7 @@ class Router:
         check_reader(options)
         self._origin = ", ".join(source.shown for source in sources) or repr(catalogue)
         fit = fit_from(calibration or options.calibration)
-        first_store = sources[0].store if sources else None
-        store_embedder = (lambda: first_store.embedder) if isinstance(first_store, Store) else None
-        embedding = Embedding(embedder, store_embedder, options, fit)
+        embedding = Embedding(embedder, _embedder_of(sources), options, fit)
         models_of_route = RouteModels(models, options)
         self._owned_stores: list[Store] = []
         sources = [
@@ -144,24 +142,24 @@ class Router:
             for source in sources
         ]
         self.stores = tuple(source.store for source in sources if isinstance(source.store, Store))
+        tools = self._tools_of(sources, catalogue)
         self.engine = RouteEngine(
             options,
             calibration if isinstance(calibration, Calibration) else fit.maps(shipped()),
-            IndexCache(
-                catalogue,
-                self._tools_of(sources, catalogue),
-                tuple(capabilities),
-                options.cached_tenants,
-            ),
+            IndexCache(catalogue, tools, tuple(capabilities), options.cached_tenants),
             ExperienceCache(self.store, options.cached_tenants, options.experience_days),
             embedding,
             models_of_route,
         )
         self.engine.servers = None if servers is None else frozenset(servers)
+        self._expect(capabilities, servers if entries is None else None)
+
+    def _expect(self, capabilities: Sequence[Capability], servers: Collection[str] | None) -> None:
+        """Warn at a tenant's first route of names that its catalogue does not have."""
         if capabilities is not DEFAULT_CAPABILITIES:
-            named = [capability.tool for capability in capabilities]
-            self.engine.expected.expect("capabilities", named)
-        if servers and entries is None:
+            names = [capability.tool for capability in capabilities]
+            self.engine.expected.expect("capabilities", names)
+        if servers:
             self.engine.expected.expect("servers", servers)
 
     def __repr__(self) -> str:
@@ -438,3 +436,9 @@ class Router:
             return ()
         recalled = past.recall(vectors[0], lambda *_: True, task.request.actor)
         return recalled.tasks if recalled else ()
+
+
+def _embedder_of(sources: Sequence[Source]) -> Callable[[], Embedder] | None:
+    """Return a function that returns the embedder of the first store, or None if the Router opens that store."""
+    store = sources[0].store if sources else None
+    return (lambda: store.embedder) if isinstance(store, Store) else None

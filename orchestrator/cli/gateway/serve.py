@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from orchestrator.server.bearer_tokens import BearerTokens
     from orchestrator.server.gateway import Gateway
 
-_HOST = "127.0.0.1"
-_PORT = 8765
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
 
 
@@ -44,13 +42,19 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 )
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
 @click.option(
-    "--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]"
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on (http).",
 )
 @click.option(
     "--port",
     metavar="N",
     type=click.IntRange(0, 65535),
-    help="The port (http). 0: any free port. [default: 8765]",
+    default=8765,
+    show_default=True,
+    help="The port (http). 0: any free port.",
 )
 @click.option("--tokens", type=FILE, help=_TOKENS)
 @click.option(
@@ -79,8 +83,8 @@ async def serve(
     options: Options,
     profile: str,
     transport: str,
-    host: str | None,
-    port: int | None,
+    host: str,
+    port: int,
     tokens: Path | None,
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
@@ -116,19 +120,16 @@ async def serve(
         audit=audit,
     )
     interrupted = False
+    repeated = _repeated(workspace)
+    server = partial(make_server, gateway, approve=approve, options=repeated, profile=profile)
     async with gateway:
-        server = partial(
-            make_server, gateway, approve=approve, options=_repeated(workspace), profile=profile
-        )
         if transport == "stdio":
             interrupted = await serve_stdio(gateway, server(workspace.tenant))
         else:
             clients, token = _tokens(tokens, workspace, watched.config)
             app = _app(gateway, server, clients, allow_host, allow_origin, profile)
-            address = (host if host is not None else _HOST, port if port is not None else _PORT)
-            await _serve_http(
-                app, gateway, *address, lambda at: _note_started(at, workspace.tenant, token)
-            )
+            started = partial(_note_started, tenant=workspace.tenant, token=token)
+            await _serve_http(app, gateway, host, port, started)
     if interrupted:
         await _exit_at_once()
     return 0

@@ -142,15 +142,7 @@ class OrchestratorPlugin(SimplePlugin):
         _check_parts(stores, embedder, models)
         if isinstance(nexus, str):
             raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
-        if (
-            isinstance(catalogue, str | Path)
-            and (executors or only_servers)
-            and Path(catalogue).exists()
-        ):
-            # A client may name a file that exists only on its workers.
-            catalogue = _catalogue_of(catalogue)
-        if catalogue is not None and not isinstance(catalogue, str | Path):
-            _require_catalogue(catalogue)
+        catalogue = _catalogue_here(catalogue, is_read=bool(executors or only_servers))
         has_store = catalogue is None or store is not None or bool(stores)
         if catalogue is not None and not isinstance(catalogue, str | Path):
             has_store = has_store or (mcp_servers is not None and not _has_mcp_tools(catalogue))
@@ -364,19 +356,28 @@ def _check_parts(stores: Sequence[object], embedder: object, models: object) -> 
         raise InvalidInput(f"models={models!r:.80}: give a function that returns Models")
 
 
-def _catalogue_of(path: str | Path) -> "Catalogue":
+def _catalogue_here(
+    catalogue: "Catalogue | str | Path | None", *, is_read: bool
+) -> "Catalogue | str | Path | None":
+    """Return the given catalogue, of a file its tools if they are read here.
+
+    Raises:
+        InvalidInput: It is neither a catalogue nor a path.
+    """
+    # A client may name a file that exists only on its workers.
+    if catalogue is None or (
+        isinstance(catalogue, str | Path) and not (is_read and Path(catalogue).exists())
+    ):
+        return catalogue
     from orchestrator.catalogue.catalogue import Catalogue
 
-    return Catalogue.read(path)
-
-
-def _require_catalogue(catalogue: object) -> None:
-    from orchestrator.catalogue.catalogue import Catalogue
-
+    if isinstance(catalogue, str | Path):
+        return Catalogue.read(catalogue)
     if not isinstance(catalogue, Catalogue):
         raise InvalidInput(
             f"catalogue={catalogue!r:.80}: give a Catalogue, e.g. Catalogue.of(function), or the path of a file"
         )
+    return catalogue
 
 
 def _require_common_server(catalogue: "Catalogue", mcp_servers: object) -> None:
