@@ -38,6 +38,8 @@ _HASHED = re.compile(r"_[0-9a-f]{8}$")
 _MOST_NAMED = 30
 _LONGEST_NAME = 80
 _MOST_FAULTS = 5
+"""Limits of an error that a model reads: parameters with their names' length, and faults. A schema may have
+thousands."""
 
 
 _NAMING: tuple[Provider, ...] = ("openai", "mcp")

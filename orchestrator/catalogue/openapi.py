@@ -52,6 +52,7 @@ _SEPARATORS = {
 _SCHEMA_FIELDS = ("type", "format", "enum", "items", "default", "minimum", "maximum", "pattern")
 """The fields of a parameter of OpenAPI 2.0 that are its schema."""
 _MAX_REFERENCES = 50
+"""References that are followed one after another. A document may refer to itself in a circle."""
 WHOLE_BODY = "body"
 
 Location = Literal["path", "query", "header", "cookie", "body"]

@@ -26,6 +26,7 @@ STEPS = 10_000
 STEPS_PER_CHARACTER = 10
 """The additional number for each character of the value's JSON."""
 MAX_STEPS = 40_000
+"""The maximum number of steps, however long the value is, so that a check always ends soon."""
 MAX_PARTS = 2_000
 """The maximum number of objects and lists in a schema. Public tools have up to 300."""
 _ROUNDS = 4

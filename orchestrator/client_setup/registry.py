@@ -32,6 +32,7 @@ from orchestrator.errors import InvalidConfig, Unavailable
 
 _TIMEOUT_S = 20.0
 _MOST_SERVERS = 50
+"""The servers of one search. A person who finds more needs other words."""
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w-]*)\}")
 
 

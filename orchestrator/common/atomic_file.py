@@ -19,6 +19,7 @@ from portalocker import Lock, LockException, LockFlags
 from orchestrator.errors import InvalidConfig
 
 LOCK_WAIT_S = 15.0
+"""Seconds to wait for another writer. A lock is held for one small write, so a holder that takes longer hangs."""
 
 __all__ = ["LOCK_WAIT_S", "LockException", "lock_of", "replace_file", "replace_settings"]
 

@@ -21,7 +21,9 @@ has 18 MiB."""
 ACCEPTED = {"accept-encoding": "gzip"}
 """The header of a client with these hooks, which unpack nothing else."""
 _GZIP = zlib.MAX_WBITS | 16
+"""zlib's number for data with a gzip header."""
 _PIECE = 2**18
+"""Bytes that are unpacked at a time. The limit is checked after each piece, so a bomb never fills the memory."""
 
 
 class AnswerTooLong(httpx2.ReadError):

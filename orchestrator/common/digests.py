@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 SHOWN_DIGITS = 12
+"""The digits of a name that a person reads or types."""
 COMPARED_DIGITS = 32
 """The digits of a digest by which a program decides that somebody approved a call or a definition. Two contents with
 the same 12 digits were found in 13 minutes on one core."""

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, unquote_plus, urlsplit
 MASK = "***"
 
 _SHORTEST = 4
+"""A shorter secret is a part of many ordinary words, and masking it would make a result unreadable."""
 _LONGEST_WORD, _LONGEST_NUMBER = 11, 5
 _LONG_SEGMENT, _LONG_PARAMETER = 16, 8
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie|session", re.IGNORECASE)

@@ -29,6 +29,7 @@ HALF_LIFE_S = 90 * 86_400.0
 _LOOKED = 4 * NEAREST
 """The number of nearest tasks that are sorted first. Only a person with very many tasks needs more."""
 MOST_TASKS = 10_000
+"""The newest past tasks. Each route compares its vector with all of them."""
 GROWTH = 0.1
 """The growth of the past, as a share, after which the weight and the relations are computed again."""
 

@@ -102,6 +102,7 @@ def log_odds(chance: Any, least: float = 1e-4) -> Any:
 
 
 LEAST_SLOPE = 0.1
+"""With a slope near 0 every probability would be the same, and a negative one would reverse their order."""
 REMEDY = "make it with `toolroute eval FOLDER --fit --write FILE`"
 
 

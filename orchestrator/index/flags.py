@@ -30,6 +30,7 @@ QUARANTINED = "quarantined"
 PINNED = "pinned"
 """The label with the accepted texts of a tool whose changed definition waits, as JSON."""
 MAX_KEYWORDS = 40
+"""Keywords count like the name. A tool with more of them would be found for almost anything."""
 LONG, REPEATED, RUNNING = 80, 0.2, 0.06
 """The number of words from which a text can be a list of keywords, the share of the most frequent word in such a text,
 and the share of stop words below which a long text without sentences is such a list."""

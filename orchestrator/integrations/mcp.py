@@ -28,6 +28,7 @@ except ImportError as error:
 
 logger = logging.getLogger(__name__)
 _TURNS = 10
+"""The earlier turns that a later session knows. Routing reads the last ones only."""
 
 
 class RoutedSession:

@@ -37,7 +37,10 @@ _TURNS = 10
 _TURN_CHARS = 10_000
 _TASK_CHARS = 100_000
 _KEPT_TURNS = 2_000
+"""The turns and characters of a conversation that are read, those of a task, and the turns whose tools are kept, so
+that a framework's repeated call of the same turn gets the same tools."""
 _SETS = 8
+"""The sets of an agent's tools that have a router. Each keeps an index in memory, and an agent has few sets."""
 _FAILURES = (ToolrouteError, FailureError)
 """The errors of routing and recording, in process and in a workflow."""
 

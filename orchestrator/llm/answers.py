@@ -18,6 +18,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 Message = dict[str, str]
 
 MOST_CHARS_PER_TOKEN = 20
+"""Hardly any token is longer. A longer answer comes from an endpoint that ignores the limit."""
 MOST_CHARS = 96_000
 """Longer answers are cut, because some endpoints ignore the limit and a workflow history must have room for them."""
 _END_OF_THOUGHTS = re.compile("</think(?:ing)?>")

@@ -19,6 +19,7 @@ UNREADABLE = (
 )
 """The errors of reading an answer in another form. The client does not check what an endpoint answers."""
 _CONNECT_S = 5.0
+"""Seconds to connect. An endpoint that does not accept a connection in this time is not there."""
 
 
 class Endpoint:

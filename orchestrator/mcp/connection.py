@@ -35,7 +35,9 @@ OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 """Called with a server's name and its tools, after connecting and after each change notification."""
 
 _PROBE_S = 2.0
+"""Seconds for an answer after a call that was late. A server that gives none is replaced at the next call."""
 _SKILL_READS = 2
+"""The skills are listed again once: a file that still differs then has another fault."""
 
 
 class Connection:

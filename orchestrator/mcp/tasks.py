@@ -37,6 +37,7 @@ _MIN_POLL_S = 0.05
 _MAX_POLL_S = 15.0
 """Seconds between two polls: without a wish of the server, at least, and at most."""
 _CANCEL_S = 2.0
+"""Seconds in which the server may take note. The caller is waiting, and nothing depends on the answer."""
 
 Ask = Callable[[InputRequest], Awaitable[InputResponse | ErrorData]]
 """Answers a server's question."""

@@ -21,6 +21,8 @@ MAX_CUT = 4_000
 """The maximum number of characters of a task that is split into clauses. A longer text is a document."""
 MAX_CLAUSES = 8
 MIN_TERMS = 2
+"""A task has at most MAX_CLAUSES parts: each is searched, and longer lists are data. A part with fewer terms than
+MIN_TERMS says too little to be searched alone, so it stays with its neighbour."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")

@@ -19,6 +19,8 @@ from orchestrator.records.tool import Match, Rejected, Stage
 
 MAX_REJECTED = 20
 _MOST_COMPARED = 2_000
+"""The labels that are compared with a misspelt one. Each comparison takes microseconds, and a label may have
+thousands of values."""
 _SHOWN_DESCRIPTION = 180
 LEAST_UNKNOWN = 0.3
 """The least share of words that no tool has, by weight, of a task for which the static embedder is needed."""

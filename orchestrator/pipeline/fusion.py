@@ -20,6 +20,7 @@ ALWAYS_ONLY = 1.0
 LOWERED = "lowered, because other servers have more of the requested tools"
 
 RRF_K = 60
+"""The constant of the publication (Cormack et al., 2009)."""
 
 Scores = Mapping[int, float]
 """Scores by position, on any scale. 0 means not found."""

@@ -31,6 +31,7 @@ class Clock:
 
     def __init__(self, spent: Mapping[str, float] | None = None) -> None:
         self._last = time.perf_counter()
+        # Asked once: a route has many stages, and a provider is set before the first one.
         self._is_traced = telemetry.traces()
         self.spent = dict(spent or {})
 

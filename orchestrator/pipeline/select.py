@@ -54,6 +54,7 @@ def select(state: State) -> Decision:
         stage = Stage.NONE
     if stage is Stage.NONE:
         matches = tuple(replace(match, why=f"low probability: {match.why}") for match in matches)
+    # Recommended only from the matches that fit: a tool whose definition was dropped cannot be called.
     recommended, twins = _recommended(state, stage, matches, positions, leaders)
     related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
     keys = tuple(index.keys[position] for position in positions)

@@ -22,6 +22,7 @@ from orchestrator.pipeline.clauses import (
 )
 
 MAX_STOP_WORDS = 20
+"""The words of a task that has only stop words, such as "who am i"."""
 QUOTED = 0.5
 """The weight of a term that is only within quotation marks. Quoted words are data more often than part of the task."""
 NEEDED = 1.0

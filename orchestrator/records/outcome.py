@@ -15,6 +15,7 @@ Known = Callable[[str, str], bool]
 """Returns True if the catalogue has the tool with this key and hash, and nothing forbids its use."""
 WHEN = "seconds since 1970, at most a day ahead of now (milliseconds: divide by 1,000)"
 _AHEAD_S = 86_400.0
+"""Clocks of machines differ by less. A larger difference is a time in milliseconds."""
 
 
 def is_past(at: float) -> bool:

@@ -13,6 +13,7 @@ from orchestrator.errors import InvalidInput
 
 MAX_LIMIT = 50
 MAX_QUERY_CHARS = 100_000
+"""A query is part of the Decision, and the Decision of a workflow history."""
 MAX_CONVERSATION_CHARS = 500_000
 
 

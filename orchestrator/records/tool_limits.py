@@ -8,6 +8,7 @@ from orchestrator.records.tool import Tool
 
 TIMEOUT, RETRIES, TASK_QUEUE = "timeout_s", "retries", "task_queue"
 MOST_RETRIES = 1_000
+"""More tries are no retries but a loop, and each is an event of a workflow history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

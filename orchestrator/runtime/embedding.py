@@ -27,9 +27,11 @@ from orchestrator.index.index import Index
 from orchestrator.options import Options
 
 _MAX_CONCURRENT = 32
+"""Threads that wait for an endpoint. They need almost no processor time."""
 _MAX_ENCODING_S = 10.0
 """Seconds in which a route waits for the tools' vectors in other languages: a few thousand tools on a free core."""
 _ENCODING_BATCH = 128
+"""Texts that are encoded at a time. A Router that closes waits for one batch."""
 Embedded = tuple[Vectors | None, str]
 """The vectors of texts, or None and the reason."""
 

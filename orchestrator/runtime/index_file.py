@@ -40,6 +40,7 @@ from orchestrator.store.stored_tools import Stored
 _FIELDS = "server name description input_schema kind keywords labels annotations hash relations title".split()
 _PUT = [Tool.__dict__[name].__set__ for name in _FIELDS]
 _UNREAD_S = 30 * 86_400
+"""The index of a tenant that nobody asks for is only a copy. It is made again when it is needed."""
 _KINDS = {str(kind): kind for kind in Kind}
 
 

@@ -18,6 +18,7 @@ from orchestrator.pipeline.state import State
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use, uses_of
 
 MOST_OFFERED = 10
+"""The best tools that are stored with an Outcome, so that later routing can be compared with them."""
 LOST = 0.0
 """The probability of a tool that routing did not find."""
 

@@ -35,7 +35,9 @@ MOST_ASKED = 20_000
 """The characters of a call that a question shows. A longer call is not approved here, because its rest would be sent
 unseen."""
 _MOST_OF_A_DESCRIPTION = 200
+"""The characters of a server's own words in a question. A long text could push what matters out of sight."""
 _MOST_SESSIONS = 1_000
+"""Sessions whose approvals are remembered. A session may end without a word, so the oldest is forgotten."""
 _ONCE = "this call"
 _CHOICES = {
     _ONCE: "Only this call",

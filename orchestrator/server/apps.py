@@ -20,6 +20,7 @@ from orchestrator.server.uris import split_uri, with_shown_ui
 
 EXTENSION = "io.modelcontextprotocol/ui"
 _MAX_CONVERSATIONS = 1_000
+"""Conversations whose servers are remembered. A client does not say when one ends, so the oldest goes."""
 
 
 def tool_meta(tool: Tool, offer: Offer) -> dict[str, Any] | None:

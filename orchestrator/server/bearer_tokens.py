@@ -20,6 +20,7 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.launch import Expansion, environment
 
 _MIN_LENGTH = 16
+"""A shorter token can be guessed by trying."""
 
 new_token = secrets.token_urlsafe
 

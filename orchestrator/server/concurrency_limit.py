@@ -16,7 +16,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 _REQUEST_TIMEOUT_S = 10.0
 """Seconds in which a request must arrive, counted from the connection or from the last answer."""
 _MAX_SOCKETS = 2048
+"""More connections than this are an attack or need several processes."""
 _LOG_INTERVAL_S = 60.0
+"""Strangers can cause any number of messages, so each kind is logged once in this time."""
 _Group = tuple[bool, str]
 """Whether no request was answered on a connection, and its address."""
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 _READY_TIMEOUT_S = 5.0
+"""Seconds for the store to answer `/readyz`. A probe that gets no answer learns nothing."""
 _WATCH_INTERVAL_S = 2.0
 """Seconds between two checks of the configuration file, while clients are connected that are notified of changes."""
 

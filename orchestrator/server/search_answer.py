@@ -21,8 +21,11 @@ from orchestrator.trust.server_texts import definition_for_model, instructions_f
 _MAX_DESCRIPTION = 160
 """The characters of a description in a match of one line."""
 _MAX_REQUIRED = 20
+"""The required parameters in a match of one line. The complete definition is one search by name away."""
 _MAX_INSTRUCTION_TOKENS = 250
+"""A server's instructions stand beside its tools and must not outweigh them."""
 _MAX_ICON_CHARACTERS = 500
+"""A longer address contains the picture itself, which no model reads."""
 
 
 def complete_definition(tool: Tool, offer: Offer) -> dict[str, Any]:

@@ -40,6 +40,7 @@ _REREAD_INTERVAL_S = 0.05
 """The number of times that a catalogue is read again until it has the newly listed tools, and the seconds between."""
 _MAX_HINTS = 3
 _MAX_COMPARED_NAMES = 2_000
+"""Names that are compared with a misspelt one. To compare all of a large catalogue would block the event loop."""
 
 
 class TenantServers:

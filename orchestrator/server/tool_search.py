@@ -29,6 +29,7 @@ _MAX_TOKENS = 8_000
 _REPEAT_AFTER_S = 600.0
 """Seconds after which a conversation is warned about the same server again."""
 _MAX_CONVERSATIONS = 1_000
+"""Conversations whose warnings are remembered. A forgotten one is only warned again."""
 
 
 class ToolSearch:

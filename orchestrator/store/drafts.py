@@ -16,6 +16,7 @@ from orchestrator.store.points import Points
 KEPT_S = 86_400
 """Seconds for which points stay that no manifest names. A write takes less than half of it, and clocks differ less."""
 _LISTED = 1_000
+"""The tools that a draft lists. One of more tools may be about any tool of its collection, so that it stays small."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ _MOST = 16_384
 _AT_ONCE = 16
 """Limits for a request of 32 MB: tools in a part, and parts in a request."""
 _TRIES = 100
+"""A try fails only if another writer was first, so this many failures have another cause."""
 _READ = ["state", "past", "version", "parts", "draft", "collection", "tools"]
 """The fields of manifests and drafts. The collection also has other records."""
 

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 _KIND, _HEAD = "tool_experience", "tool_experience__head"
 _SPACE = uuid.UUID("0d1b8f3e-5f5e-4a7e-9c54-2f6a1d1c7b90")
 _BATCH = 256
+"""Outcomes in one request. A server limits its size."""
 _LOOKED_S, _ADDED = 86_400.0, 64
 """Old or surplus Outcomes are removed once a day and after this number of new ones, because it reads all Outcomes."""
 

@@ -32,6 +32,7 @@ class Record(NamedTuple):
 _PAST = 16
 """The number of earlier states that a record names, so that its writer finds its own write behind later ones."""
 _TRIES = 100
+"""A try fails only if another writer was first, so this many failures have another cause."""
 
 
 def has_vector(record: Record) -> bool:

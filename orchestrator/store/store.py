@@ -42,6 +42,7 @@ __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
 _ATTEMPTS = 5
 _REMEMBERED = 10_000
+"""Tenants whose version is remembered. It only saves a read, so all are forgotten together."""
 
 
 class Store:

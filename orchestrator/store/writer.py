@@ -22,6 +22,7 @@ Definition = tuple[str, str]
 """A tool's key and the hash of its definition."""
 _SWAPS = 100
 _BATCH = 256
+"""Up to this number of new tools, the whole write happens under one lock: to embed them is quick."""
 
 
 class Writer:

@@ -18,6 +18,7 @@ from orchestrator.common.regular import regular
 
 HEAD = "head.json"
 LONGEST_LINE = 64 * 2**10
+"""A longer line or head is not one that toolroute wrote, and it is not read into memory."""
 
 
 class Verified(NamedTuple):

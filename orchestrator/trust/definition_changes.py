@@ -34,6 +34,7 @@ from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool
 
 _MOST_SHOWN = 300
+"""The characters of a reason. It is a label of the tool and part of each listing."""
 _OF_ONE_DEFINITION = (QUARANTINED, VOUCHED, PINNED)
 """The labels that belong to one definition and are not copied to the next."""
 NEW_WORDS = 3

@@ -23,6 +23,7 @@ PAGES = {
 PAGE_SIZE = 50
 """The number of entries of a list on one page."""
 _MOST_PAGES = 100_000
+"""A page number comes from an address, where anything may stand."""
 T = TypeVar("T")
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SOON = timedelta(seconds=2)
 _LOOK_EVERY_S = 0.2
 _RETRIES_EVERY_S = 1.0
+"""A person sees a change at once, and the queries hardly load the worker."""
 _NO_WORKER_AFTER_S = 4.0
 """Seconds without an answer before the user is warned that no worker serves the queue."""
 _LONGEST_REASON = 500

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.records.tool import Tool
 
 _MOST_FLAGGED = 20
+"""Warnings that are shown at once. More would push the result of the command off the screen."""
 _WIDTH = 120
 """Columns of a table that no terminal shows."""
 

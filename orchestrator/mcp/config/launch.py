@@ -27,6 +27,7 @@ _OF_NODE = frozenset({"node", "npm", "npx", "corepack"})
 _MOST_SECRET = 65_536
 """Maximum number of characters of a file used as a value."""
 _MOST_ENV_BYTES = 2**20
+"""A file with variables is small. A larger one is another file, given by mistake."""
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
 
 _ORIGIN = re.compile(r"\b(https?)://(?:[^\s/@]*@)?([^\s/?#@\"']+)")

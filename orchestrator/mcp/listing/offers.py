@@ -18,6 +18,7 @@ MAX_ITEMS = 10_000
 MAX_BYTES = 4 * 2**20
 """The limits of one server's lists. The rest is left out."""
 _MAX_PAGES = 200
+"""What a server offers beyond these is left out, so that a listing always ends."""
 
 Items = list[dict[str, Any]]
 """Records of the protocol as JSON."""

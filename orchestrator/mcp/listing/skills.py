@@ -27,8 +27,10 @@ MAX_BYTES = 16 * 2**20
 """The limits of one skill, as the extension states them."""
 _MAX_PAGES = 200
 _MAX_SKILLS = 10_000
+"""A server's pages and skills beyond these are left out, so that a listing always ends."""
 FILE = "SKILL.md"
 _MAX_NAMED_FILES = 50
+"""The files that a parameter's schema lists. More would make the definition long, and the file's text names them."""
 _IDENTIFIER = re.compile(r"`([^`\s]+)`|\b(\w+(?:[_-]\w+)+|[a-z]+(?:[A-Z][a-z0-9]*)+)\b")
 """A word that is a name and no word of the language: quoted, or of several parts."""
 

@@ -50,6 +50,7 @@ _BEGIN = 'read -r _ && exec "$@"'
 _CHUNK = 65_536
 _TAIL_CHARS, _TAIL_BYTES = 200, 65_536
 _LATEST = 40
+"""The last lines of standard error that are searched for the cause of a failure."""
 _READ_ON, _PAUSE_S = 2**20, 0.05
 """Bytes of standard error that are read at once. A server that writes more has to wait."""
 _GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LONGEST_REASON = 200
 _MOST_REASON_BYTES = 65_536
+"""The beginning of an error page. It is read for its reason and never kept whole."""
 _UNREACHED = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,

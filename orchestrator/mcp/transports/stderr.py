@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 _MOST = 3
+"""The lines of a cause. More would hide it in the message that quotes them."""
 _GROUP = re.compile(r"^ *\| ?")
 """The characters that Python prints before the lines of an exception group."""
 _NOISE = re.compile(

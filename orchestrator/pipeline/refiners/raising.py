@@ -81,6 +81,7 @@ def _raise_by_schema(state: State, recently_used: frozenset[int]) -> State:
     if state.candidates is None:
         return state
     best = nlargest(REQUIRING, state.scores, key=state.scores.__getitem__)
+    # A source that was used lately has given its value, so it is not needed again.
     unmet: dict[int, list[Requirement]] = {}
     for tool, requirements in state.candidates.search.unmet(best).items():
         unmet[tool] = [need for need in requirements if recently_used.isdisjoint(need.sources)]

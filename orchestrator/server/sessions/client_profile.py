@@ -14,6 +14,7 @@ _EVERYTHING = Profile()
 _CURRENT: ContextVar[Profile] = ContextVar("profile", default=_EVERYTHING)
 """The profile of the current request. It is set at the start of each request."""
 _MAX_TOKENS = 10_000
+"""Tokens whose calls are counted. The one that has not called for the longest time is forgotten first."""
 
 
 def current() -> Profile:

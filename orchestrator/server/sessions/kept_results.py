@@ -24,6 +24,7 @@ Owner = tuple[str, str]
 """The tenant and the client of a call."""
 
 _MAX_RESULTS_PER_TENANT = 200
+"""A tenant's results above this number drop its own oldest, and never those of another tenant."""
 _MAX_BYTES = 64 * 2**20
 """The maximum size of all kept results in memory."""
 _CONTEXT_CHARACTERS = 200

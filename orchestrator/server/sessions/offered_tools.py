@@ -5,6 +5,7 @@ from collections import OrderedDict
 from orchestrator.records.tool import Tool
 
 _MAX_TOOLS = 2_000
+"""Definitions that one tenant was shown. An older one is only missing from the report of a change."""
 
 
 class OfferedTools:

@@ -18,6 +18,7 @@ QUIET_S = 30.0
 _MOST_SEARCHES = 20
 """The number of a conversation's latest searches that a call may belong to."""
 _MOST_CONVERSATIONS = 1_000
+"""Conversations with an open search. The oldest is recorded with the calls that it has so far."""
 
 
 class Conversation(NamedTuple):

@@ -22,6 +22,8 @@ R = TypeVar("R")
 HandOver = Callable[[ClientAsker, asyncio.Task[Any]], dict[str, Any]]
 """Keeps a call that goes on, and returns its handle."""
 _MAX_WAITING = 1_000
+"""Calls of all tenants that wait for an answer. Above, the oldest of the busiest tenant ends, so that no tenant
+can push out the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ HANDLE_AFTER_S = 10.0
 _TTL_S = 3_600.0
 _POLL_MS = 2_000
 _MAX_HANDLES = 1_000
+"""Seconds for which a handle is kept, milliseconds between two polls, and the number of handles. Above it, the
+busiest tenant loses its oldest."""
 
 
 class UpdateTaskParams(TaskParams):

@@ -12,6 +12,7 @@ LIMIT_S = 60.0
 """Seconds without any answer after which a command fails."""
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 8.0
+"""The waits grow between these limits, at random, so that many processes do not come back at the same moment."""
 logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 

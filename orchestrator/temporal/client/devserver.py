@@ -20,6 +20,7 @@ from orchestrator.mcp.transports.child import watched
 from orchestrator.options import Options
 
 START_TIMEOUT_S = 60
+"""Seconds for the server to start, also on a busy machine."""
 
 SETTINGS = (
     "history.transferProcessorMaxPollRPS=2000",
