@@ -67,3 +67,18 @@ def test_a_router_that_is_made_has_loaded_no_model() -> None:
     code = "import sys; from orchestrator import *; Router(Catalogue()); print('kitoken' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert ran.stdout == "False\n"
+
+
+def test_threads_that_end_one_after_the_other_each_open_the_embedder() -> None:
+    code = """
+import threading
+from orchestrator import Options
+from orchestrator.index.embed import embedder_for
+
+for _ in range(5):
+    thread = threading.Thread(target=lambda: embedder_for(Options()).embed(["send an email"]))
+    thread.start()
+    thread.join()
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -30,6 +30,7 @@ from orchestrator.common.lines import whole_pairs
 from orchestrator.common.redact import LogFilter
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
 from orchestrator.index.text import card, facets
+from orchestrator.index.tokenizer import tokenizer_of
 from orchestrator.options import Options, model_key
 from orchestrator.records.tool import Tool
 
@@ -232,14 +233,13 @@ class StaticEmbedder:
         self.id = _static_id(model, tokenizer)
 
     def _load(self, model: bytes, tokenizer: bytes) -> None:
-        from kitoken import Kitoken
         from safetensors.numpy import load
 
         tensors = load(model)
         self._rows: NDArray[Any] = tensors["embeddings"]
         self._weights: NDArray[np.float32] | None = tensors.get("weights")
         self._mapping: NDArray[Any] | None = tensors.get("mapping")
-        self._tokenizer = Kitoken.from_tokenizers(tokenizer)
+        self._tokenizer = tokenizer_of(tokenizer)
         self._definition = tokenizer
         # A tokenizer without this token cuts its text into several.
         unknown = self._tokenizer.encode("[UNK]", True)

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.text import spaced
+from orchestrator.index.tokenizer import tokenizer_of
 from orchestrator.records.tool import Tool
 
 LAYERS, APART, HEADS = 6, 3, 12
@@ -62,13 +63,12 @@ class Reader:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        from kitoken import Kitoken
         from safetensors.numpy import load_file
 
         folder = Path(folder)
         try:
             stored = load_file(folder / "reader.safetensors")
-            self._tokenizer = Kitoken.from_tokenizers((folder / "tokenizer.json").read_bytes())
+            self._tokenizer = tokenizer_of((folder / "tokenizer.json").read_bytes())
             self._words, self._factors = stored.pop("word.weight"), stored.pop("word.scale")
             self._weights = _restored(stored)
             self._start, self._end = self._tokenizer.encode("[CLS][SEP]", True)
