@@ -1,4 +1,4 @@
-"""The files of MCP clients: each in its own form, changed where it must be and given back to the byte."""
+"""`toolroute setup` with the file of each MCP client: changed where it must be, and given back to the byte."""
 
 import json
 import sys
@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomlkit
+import yaml
+from json5 import loads as json5_loads
 
+from orchestrator import McpConfig
 from orchestrator.client_setup.client_file import ClientFile, EditByHand
-from orchestrator.client_setup.products import CLIENTS, Client
-from orchestrator.client_setup.takeover import Takeover, take_over
-from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.client_setup.products import CLIENTS
 from tests.command_line import Run
 from tests.servers.start import HERE
 
@@ -33,7 +35,14 @@ FILES = {
 """,
     "windsurf": PLAIN,
     "gemini": f'{{"theme": "Default", "mcpServers": {{"quick": {ENTRY}, "off": {OFF}}}}}',
-    "codex": f'[mcp_servers.quick]  # mine\ncommand = {COMMAND}\nargs = [{SCRIPT}]\n\n[tui]\ntheme   = "dark"\n',
+    "codex": f"""[mcp_servers.quick]  # mine
+command = {COMMAND}
+args = [{SCRIPT}]
+
+# colours
+[tui]
+theme   = "dark"
+""",
     "zed": f"""// Zed settings
 {{
   "ui_font_size": 16,
@@ -122,145 +131,193 @@ GOOSE_MODEL: big
 """A file of each client, with a server `quick` that is taken over, and others that stay."""
 
 
+PLACES = {
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "claude-code": ".claude.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+    "gemini": ".gemini/settings.json",
+    "codex": ".codex/config.toml",
+    "zed": ".config/zed/settings.json",
+    "cline": ".cline/data/settings/cline_mcp_settings.json",
+    "roo": ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+    "continue": ".continue/config.yaml",
+    "opencode": ".config/opencode/opencode.json",
+    "goose": ".config/goose/config.yaml",
+    "lmstudio": ".lmstudio/mcp.json",
+    "amp": ".config/amp/settings.json",
+    "kiro": ".kiro/settings/mcp.json",
+    "warp": ".warp/.mcp.json",
+    "copilot": ".copilot/mcp-config.json",
+}
+"""Where each client keeps its file, below the home."""
+KEYS = {
+    "vscode": "servers",
+    "codex": "mcp_servers",
+    "zed": "context_servers",
+    "opencode": "mcp",
+    "goose": "extensions",
+    "amp": "amp.mcpServers",
+}
+"""The part of the file with the servers, where it is not `mcpServers`."""
+OURS = {
+    "zed": {"source": "custom"},
+    "opencode": {"type": "local", "enabled": True},
+    "goose": {"type": "stdio", "name": "toolroute", "description": "", "enabled": True, "timeout": 300},
+    "copilot": {"type": "local", "tools": ["*"]},
+    "vscode": {"type": "stdio"},
+}
+"""What the entry of toolroute has besides its command, where a client wants more."""
 REMARKED = ("codex", "opencode")
 """The clients in whose file a comment stands on the line of `quick`. It goes with the server, and a copy has it."""
-COMMAND_LINE = ["toolroute", "serve", "--config", "c"]
 
 
-def client(name: str) -> Client:
-    return next(known for known in CLIENTS if known.name == name)
+class Home:
+    """A user's home with the files of some clients, and `toolroute setup` in it."""
+
+    def __init__(self, folder: Path, toolroute: Run) -> None:
+        self._folder = folder
+        self._toolroute = toolroute
+        self.config = folder / ".config" / "toolroute" / "mcp.json"
+
+    def path(self, name: str) -> Path:
+        return self._folder / PLACES[name]
+
+    def write(self, name: str, text: str) -> None:
+        self.path(name).parent.mkdir(parents=True, exist_ok=True)
+        self.path(name).write_bytes(text.encode())
+
+    def text(self, name: str) -> str:
+        return self.path(name).read_bytes().decode()
+
+    def entries(self, name: str) -> Any:
+        """The servers in the client's file."""
+        servers = parsed(name, self.text(name)).get(KEYS.get(name, "mcpServers"))
+        return {server["name"]: server for server in servers} if isinstance(servers, list) else servers
+
+    def add(self, name: str, server: str, entry: Any) -> None:
+        """Add a server, as a user does who cares for no comment."""
+        content, key = parsed(name, self.text(name)), KEYS.get(name, "mcpServers")
+        if isinstance(content[key], list):
+            content[key].append({**entry, "name": server})
+        else:
+            content[key][server] = entry
+        dump = {".yaml": yaml.safe_dump, ".toml": tomlkit.dumps}.get(self.path(name).suffix, json.dumps)
+        self.path(name).write_text(dump(content))
+
+    def setup(self, name: str, *options: str) -> str:
+        """Run the command for one client, and return what it notes."""
+        ran = self._toolroute("setup", "--client", name, *options)
+        assert ran.exit_code == 0, ran.stderr
+        return ran.stderr
+
+    def moves(self, *names: str) -> list[dict[str, str]]:
+        """What the plan says of each server of these clients."""
+        only = [word for name in names for word in ("--client", name)]
+        clients = json.loads(self._toolroute("setup", *only, "-o", "json").stdout)["clients"]
+        return [move for client in clients for move in client["servers"]]
+
+    def server(self, name: str) -> Any:
+        """A server as toolroute has it after `setup --write`."""
+        return McpConfig.read(self.config).servers[name]
 
 
-def file_of(name: str, tmp_path: Path, text: str = "") -> ClientFile:
-    """Write a client's file and read it."""
-    path = tmp_path / Path(client(name).places[0]).name
-    path.write_bytes((text or FILES[name]).encode())
-    return ClientFile.read(client(name), path)
-
-
-def file_with(name: str, servers: dict[str, Any], tmp_path: Path) -> ClientFile:
-    return file_of(name, tmp_path, json.dumps({client(name).key: servers}))
-
-
-def taken(file: ClientFile, servers: dict[str, Any] | None = None) -> Takeover:
-    [takeover] = take_over([file], {} if servers is None else servers)
-    return takeover
+def parsed(name: str, text: str) -> Any:
+    parse: Any = {".yaml": yaml.safe_load, ".toml": tomlkit.parse}.get(Path(PLACES[name]).suffix, json5_loads)
+    content = parse(text)
+    return content.unwrap() if isinstance(content, tomlkit.TOMLDocument) else content
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Make an empty home the user's own, and return its environment."""
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Run) -> Home:
+    """An empty home, which is the user's own."""
     for variable in ("APPDATA", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "store"))
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.chdir(tmp_path)
-    return {"HOME": str(tmp_path)}
+    return Home(tmp_path, toolroute)
 
 
-def test_there_is_a_file_of_each_client() -> None:
-    assert set(FILES) == {known.name for known in CLIENTS}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_server_added_later_is_taken_over_and_given_back(name: str, toolroute: Run, home: dict[str, str]) -> None:
-    path = client(name).path(home, "linux")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(FILES[name].encode())
-    original = ClientFile.read(client(name), path).entries
-    written = toolroute("setup", "--client", name, "--write")
-    assert written.exit_code == 0, written.stderr
-    first = ClientFile.read(client(name), path)
-    assert "quick" not in first.entries
-    path.write_text(first.with_entries({**first.entries, "second": original["quick"]}))
-    again = toolroute("setup", "--client", name, "--write")
-    assert again.exit_code == 0, again.stderr
-    assert "second" not in ClientFile.read(client(name), path).entries
-    config = Path(home["HOME"]) / ".config" / "toolroute" / "mcp.json"
-    assert list(McpConfig.read(config, name).servers) == ["quick", "second"]
-    assert config.stat().st_mode & 0o777 == 0o600
-    undone = toolroute("setup", "--client", name, "--undo")
-    assert undone.exit_code == 0, undone.stderr
-    assert ClientFile.read(client(name), path).entries == {**original, "second": original["quick"]}
-    assert ("what it no longer has is in" in undone.stderr) == (name in REMARKED)
+def test_there_is_a_file_of_each_client(toolroute: Run) -> None:
+    refused = toolroute("setup", "--client", "nobody").stderr
+    names = refused.partition("is not one of ")[2].partition(".\n")[0]
+    assert {name.strip(" '") for name in names.split(",")} == FILES.keys() == PLACES.keys()
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_unchanged_file_gets_its_former_text(name: str, tmp_path: Path) -> None:
-    before = file_of(name, tmp_path)
-    text = taken(before).text(COMMAND_LINE)
-    after = ClientFile.of(before.client, before.path, text)
-    assert after.entries["toolroute"]
-    assert "quick" not in after.entries
-    assert after.undone(before).text == FILES[name]
+def test_a_server_is_taken_over_and_its_file_given_back_to_the_byte(name: str, home: Home) -> None:
+    home.write(name, FILES[name])
+    former = home.entries(name)
+    home.setup(name, "--write")
+    written = home.text(name)
+    entries = home.entries(name)
+    assert former.keys() - entries.keys() == {"quick"}
+    assert entries["toolroute"].items() >= OURS.get(name, {}).items()
+    assert lost_comments(FILES[name], written) == []
+    server = home.server("quick")
+    assert (server.problem, server.command, server.args) == ("", sys.executable, (str(HERE / "quick.py"),))
+    assert server.env == ({"MODE": "${HOME}"} if name == "opencode" else {})
+    assert "no servers to take over" in home.setup(name, "--write")
+    assert home.text(name) == written
+    home.setup(name, "--undo")
+    assert home.text(name) == FILES[name]
+
+
+def lost_comments(before: str, after: str) -> list[str]:
+    """The lines with comments that are gone, but for the comment of `quick`."""
+    lines = [line for line in before.splitlines() if "#" in line or "//" in line or "/*" in line]
+    return [line for line in lines if line not in after and "quick" not in line and "sums" not in line]
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_second_setup_changes_nothing(name: str, tmp_path: Path) -> None:
-    text = taken(file_of(name, tmp_path)).text(COMMAND_LINE)
-    assert taken(file_of(name, tmp_path, text)).text(COMMAND_LINE) == text
+def test_a_server_added_later_is_taken_over_and_given_back(name: str, home: Home) -> None:
+    home.write(name, FILES[name])
+    original = home.entries(name)
+    home.setup(name, "--write")
+    home.add(name, "second", original["quick"])
+    home.setup(name, "--write")
+    assert "second" not in home.entries(name)
+    assert list(McpConfig.read(home.config, name).servers) == ["quick", "second"]
+    assert home.config.stat().st_mode & 0o777 == 0o600
+    noted = home.setup(name, "--undo")
+    assert home.entries(name).keys() == {*original, "second"}
+    assert home.entries(name)["quick"] == original["quick"]
+    has_comments = "#" in FILES[name] or "//" in FILES[name]
+    assert ("what it no longer has is in" in noted) == has_comments
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_comments_and_other_settings_stay(name: str, tmp_path: Path) -> None:
-    text = taken(file_of(name, tmp_path)).text(COMMAND_LINE)
-    for line in FILES[name].splitlines():
-        is_comment = "#" in line or "//" in line or "/*" in line
-        if is_comment and "quick" not in line and "sums" not in line:
-            assert line in text
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("zed", {"source": "custom", "command": "toolroute", "args": COMMAND_LINE[1:]}),
-        ("opencode", {"type": "local", "enabled": True, "command": COMMAND_LINE}),
-        (
-            "goose",
-            {
-                "type": "stdio",
-                "name": "toolroute",
-                "description": "",
-                "enabled": True,
-                "timeout": 300,
-                "cmd": "toolroute",
-                "args": COMMAND_LINE[1:],
-            },
-        ),
-        ("copilot", {"type": "local", "tools": ["*"], "command": "toolroute", "args": COMMAND_LINE[1:]}),
-        ("vscode", {"type": "stdio", "command": "toolroute", "args": COMMAND_LINE[1:]}),
-    ],
-)
-def test_our_entry_is_spelt_as_its_client_spells_entries(name: str, expected: dict[str, Any], tmp_path: Path) -> None:
-    servers: dict[str, Any] = {}
-    takeover = taken(file_of(name, tmp_path), servers)
-    assert takeover.entry(COMMAND_LINE) == expected
-    spec = McpConfig.parse({"mcpServers": servers}).servers["quick"]
-    assert (spec.problem, spec.command, spec.args) == ("", sys.executable, (str(HERE / "quick.py"),))
-    assert spec.env == ({"MODE": "${HOME}"} if name == "opencode" else {})
+def test_a_comment_above_the_next_table_stays_there(home: Home) -> None:
+    home.write("codex", FILES["codex"])
+    home.setup("codex", "--write")
+    assert "# colours\n[tui]" in home.text("codex")
 
 
 @pytest.mark.parametrize(
     ("name", "passed"),
     [
-        ("claude-code", {"env": {"TOKEN": "${TOKEN}", "ZONE": "${ZONE:-UTC}"}}),
-        ("cursor", {"env": {"TOKEN": "${env:TOKEN}", "ZONE": "${env:ZONE}"}}),
-        ("vscode", {"env": {"TOKEN": "${env:TOKEN}", "ZONE": "${env:ZONE}"}}),
-        ("gemini", {"env": {"TOKEN": "${TOKEN}", "ZONE": "${ZONE:-UTC}"}}),
-        ("zed", {}),
-        ("claude-desktop", {}),
+        ("claude-code", {"TOKEN": "${TOKEN}", "ZONE": "${ZONE:-UTC}"}),
+        ("cursor", {"TOKEN": "${env:TOKEN}", "ZONE": "${env:ZONE}"}),
+        ("vscode", {"TOKEN": "${env:TOKEN}", "ZONE": "${env:ZONE}"}),
+        ("gemini", {"TOKEN": "${TOKEN}", "ZONE": "${ZONE:-UTC}"}),
+        ("zed", None),
+        ("claude-desktop", None),
     ],
 )
 def test_our_entry_names_the_variables_that_a_client_passes_on(
-    name: str, passed: dict[str, Any], tmp_path: Path
+    name: str, passed: Any, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = {"command": "x", "args": ["${TOKEN}", "${ZONE:-UTC}", "${userHome}/a", "${HOME}"]}
-    takeover = taken(file_with(name, {"it": entry}, tmp_path))
-    ours = takeover.entry(COMMAND_LINE)
-    assert {key: value for key, value in ours.items() if key == "env"} == passed
+    monkeypatch.setenv("TOKEN", "t")
+    arguments = [str(HERE / "quick.py"), "${TOKEN}", "${ZONE:-UTC}", "${HOME}"]
+    entry = {"command": sys.executable, "args": arguments}
+    home.write(name, json.dumps({KEYS.get(name, "mcpServers"): {"it": entry}}))
+    [move] = home.moves(name)
     withheld = "write TOKEN into the env of the toolroute entry: Claude Desktop expands no variables"
-    assert takeover.moves[0].note == (withheld if name == "claude-desktop" else "")
+    assert move["note"] == (withheld if name == "claude-desktop" else "")
+    home.setup(name, "--write")
+    assert home.entries(name)["toolroute"].get("env") == passed
 
 
 @pytest.mark.parametrize(
@@ -280,7 +337,8 @@ def test_our_entry_names_the_variables_that_a_client_passes_on(
 )
 def test_a_file_is_looked_for_where_the_client_keeps_it_there(system: str, places: dict[str, str]) -> None:
     environ = {"USERPROFILE": "C:/u", "APPDATA": "C:/u/Roam"} if system == "win32" else {"HOME": "/u"}
-    assert {name: client(name).path(environ, system).as_posix() for name in places} == places
+    clients = {client.name: client for client in CLIENTS}
+    assert {name: clients[name].path(environ, system).as_posix() for name in places} == places
 
 
 @pytest.mark.parametrize(
@@ -300,14 +358,10 @@ def test_a_file_is_looked_for_where_the_client_keeps_it_there(system: str, place
         },
     ],
 )
-def test_one_server_in_the_spelling_of_several_clients_is_one(entries: dict[str, Any], tmp_path: Path) -> None:
-    servers: dict[str, Any] = {}
-    files = []
+def test_one_server_in_the_spelling_of_several_clients_is_one(entries: dict[str, Any], home: Home) -> None:
     for name, entry in entries.items():
-        (tmp_path / name).mkdir()
-        files.append(file_with(name, {"docs": entry}, tmp_path / name))
-    names = [move.name for takeover in take_over(files, servers) for move in takeover.moves]
-    assert names == ["docs"] * len(entries)
+        home.write(name, json.dumps({KEYS.get(name, "mcpServers"): {"docs": entry}}))
+    assert [move["name"] for move in home.moves(*entries)] == ["docs"] * len(entries)
 
 
 @pytest.mark.parametrize(
@@ -319,22 +373,23 @@ def test_one_server_in_the_spelling_of_several_clients_is_one(entries: dict[str,
         ("zed", {"enabled": True, "settings": {}}, "it belongs to an extension of Zed, which starts it"),
     ],
 )
-def test_a_server_that_needs_its_client_stays_there(name: str, entry: Any, note: str, tmp_path: Path) -> None:
-    takeover = taken(file_with(name, {"it": entry}, tmp_path))
-    assert [(move.name, move.note) for move in takeover.moves] == [("", note)]
+def test_a_server_that_needs_its_client_stays_there(name: str, entry: Any, note: str, home: Home) -> None:
+    home.write(name, json.dumps({KEYS.get(name, "mcpServers"): {"it": entry}}))
+    assert home.moves(name) == [{"server": "it", "name": "", "note": note}]
 
 
-def test_a_builtin_of_goose_stays_for_its_true_reason(tmp_path: Path) -> None:
-    notes = {move.server: move.note for move in taken(file_of("goose", tmp_path)).moves}
+def test_a_builtin_of_goose_stays_for_its_true_reason(home: Home) -> None:
+    home.write("goose", FILES["goose"])
+    notes = {move["server"]: move["note"] for move in home.moves("goose")}
     assert notes["developer"] == "it is a part of Goose"
 
 
-def test_the_former_form_of_zed_is_taken_over(tmp_path: Path) -> None:
-    servers: dict[str, Any] = {}
-    entry = {"command": {"path": "uvx", "args": ["mcp-server-fetch"], "env": {"A": "1"}}, "settings": {}}
-    taken(file_with("zed", {"fetch": entry}, tmp_path), servers)
-    spec = McpConfig.parse({"mcpServers": servers}).servers["fetch"]
-    assert (spec.command, spec.args, spec.env) == ("uvx", ("mcp-server-fetch",), {"A": "1"})
+def test_the_former_form_of_zed_is_taken_over(home: Home) -> None:
+    command = {"path": sys.executable, "args": [str(HERE / "quick.py")], "env": {"A": "1"}}
+    home.write("zed", json.dumps({"context_servers": {"fetch": {"command": command, "settings": {}}}}))
+    home.setup("zed", "--write")
+    server = home.server("fetch")
+    assert (server.command, server.args, server.env) == (sys.executable, (str(HERE / "quick.py"),), {"A": "1"})
 
 
 @pytest.mark.parametrize(
@@ -352,38 +407,25 @@ def test_the_former_form_of_zed_is_taken_over(tmp_path: Path) -> None:
         ('{"x": "\u00fc"}\n', '{"x": "\u00fc", "mcpServers": {"new": 3}}\n'),
     ],
 )
-def test_only_what_changes_is_written_anew(text: str, expected: str, tmp_path: Path) -> None:
-    file = file_of("cursor", tmp_path, text)
+def test_only_what_changes_is_written_anew(text: str, expected: str) -> None:
+    [cursor] = [client for client in CLIENTS if client.name == "cursor"]
+    file = ClientFile.of(cursor, Path("mcp.json"), text)
     kept = {name: value for name, value in file.entries.items() if name != "a"}
     assert file.with_entries({**kept, "new": 3}) == expected
 
 
-def test_a_comment_above_the_next_table_stays_there(tmp_path: Path) -> None:
-    text = '[mcp_servers.a]\ncommand = "x"\n\n# colours\n[tui]\ntheme = "dark"\n'
-    changed = file_of("codex", tmp_path, text).with_entries({"toolroute": {"command": "t"}})
-    assert "# colours\n[tui]" in changed
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("goose", "extensions:\n  a: {cmd: x}\n  # mine\n  b: {cmd: y}\n"),
-        ("cursor", '{"mcpServers": {"a": "\u2028"}} // mine'),
-    ],
-)
-def test_a_file_that_would_lose_something_is_not_written(name: str, text: str, tmp_path: Path) -> None:
-    file = file_of(name, tmp_path, text)
+def test_a_file_that_would_lose_something_is_not_written() -> None:
+    [cursor] = [client for client in CLIENTS if client.name == "cursor"]
+    file = ClientFile.of(cursor, Path("mcp.json"), '{"mcpServers": {"a": "\u2028"}} // mine')
     with pytest.raises(EditByHand):
         file.with_entries({"toolroute": {"command": "t"}})
 
 
-def test_a_block_to_paste_is_shown_where_a_comment_would_be_lost(toolroute: Run, home: dict[str, str]) -> None:
-    path = client("goose").path(home, "linux")
-    path.parent.mkdir(parents=True)
+def test_a_block_to_paste_is_shown_where_a_comment_would_be_lost(toolroute: Run, home: Home) -> None:
     text = FILES["goose"].replace("  quick:\n", "  # sums\n  quick:\n")
-    path.write_text(text)
+    home.write("goose", text)
     refused = toolroute("setup", "--client", "goose", "--write")
     assert refused.exit_code == 1
     assert "a comment '# sums' would be lost" in refused.stderr.replace("the comment", "a comment")
     assert "Remove quick from the file, and add this entry:\nextensions:\n  toolroute:\n" in refused.stderr
-    assert path.read_text() == text
+    assert home.text("goose") == text
