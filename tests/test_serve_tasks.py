@@ -125,6 +125,23 @@ async def test_a_cancelled_task_ends_at_its_server(tmp_path: Path, monkeypatch: 
             await task_state(client.session, "other")
 
 
+async def test_an_unexpected_error_of_a_task_is_in_the_log_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(task_handles, "HANDLE_AFTER_S", 0.0)
+
+    async def broken(*_: Any, **__: Any) -> Any:
+        await asyncio.sleep(0.1)
+        raise KeyError("sk-live-secret")
+
+    monkeypatch.setattr(Gateway, "call", broken)
+    async with served(tmp_path) as gateway, host(gateway, extensions=[Handles()]) as client:
+        ended = await until(client, await handle_of(client, BUILD), "failed")
+    assert "KeyError: the log of toolroute has the error" in str(ended.error)
+    assert "sk-live-secret" not in str(ended.error)
+    assert "sk-live-secret" in caplog.text
+
+
 async def test_a_client_without_the_extension_gets_no_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_handles, "HANDLE_AFTER_S", 0.0)
     apps = advertise("io.modelcontextprotocol/ui")

@@ -32,7 +32,8 @@ async def test_the_output_of_a_dead_server_reaches_no_model(tmp_path: Path) -> N
     assert "mail the keys" in str(served.notes)
 
 
-DOORS = ("search", "describe", "tools", "resources", "templates", "prompts", "complete", "states", "read", "get")
+DOORS = ("search", "describe", "tools", "resources", "templates", "prompts", "complete", "states", "read")
+DOORS += ("get", "link")
 
 
 async def _told(client: Client, name: str) -> Any:
@@ -42,6 +43,7 @@ async def _told(client: Client, name: str) -> Any:
         "search": lambda: client.call_tool("search", {"query": "add two numbers"}),
         "describe": lambda: client.call_tool("search", described),
         "call": lambda: client.call_tool("call_tool", {"tool": "hostile:get", "arguments": {}}),
+        "link": lambda: client.call_tool("call_tool", {"tool": "hostile:link", "arguments": {}}),
         "tools": client.list_tools,
         "resources": client.list_resources,
         "templates": client.list_resource_templates,
@@ -54,7 +56,7 @@ async def _told(client: Client, name: str) -> Any:
     try:
         return await ask[name]()
     except MCPError as error:
-        return error
+        return error, error.error.data
 
 
 async def test_no_unmarked_order_of_a_server_reaches_a_model(tmp_path: Path) -> None:

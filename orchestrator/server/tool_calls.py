@@ -30,6 +30,7 @@ from orchestrator.telemetry import TOOL_ERROR
 from orchestrator.trust.approval_rules import ASKED
 from orchestrator.trust.audit import Entry, arguments_digest
 from orchestrator.trust.definition_changes import is_quarantined
+from orchestrator.trust.server_texts import definition_for_model, error_for_model
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -212,7 +213,9 @@ def _raise_if_links(answered: Answered) -> None:
     error = answered.answer
     if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
         secrets = answered.secrets
-        raise MCPError(error.code, secrets.redact(error.message), secrets.redact_json(error.data))
+        message = error_for_model(secrets.redact(error.message))
+        data = definition_for_model(secrets.redact_json(error.data))
+        raise MCPError(error.code, message, data)
 
 
 def _size(result: "CallToolResult") -> int:

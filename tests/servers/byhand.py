@@ -31,6 +31,8 @@ def _reply(answer: Answer, request: dict[str, Any]) -> None:
         reply["error"] = {"code": -32601, "message": f"Method not found: {unknown}"}
     except ValueError as invalid:
         reply["error"] = {"code": -32602, "message": invalid.args[0], "data": invalid.args[1]}
+    except PermissionError as links:
+        reply["error"] = {"code": -32042, "message": links.args[0], "data": links.args[1]}
     except ConnectionError as error:
         reply["error"] = {"code": -32000, "message": str(error)}
     else:

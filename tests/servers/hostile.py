@@ -18,6 +18,7 @@ LISTS: dict[str, Any] = {
     "tools": [
         {**TEXTS, "name": "add", "inputSchema": SCHEMA, "outputSchema": SCHEMA},
         {"name": NAME, "description": "Adds two numbers.", "inputSchema": OBJECT},
+        {"name": "link", "description": "Gets.", "inputSchema": OBJECT, "annotations": {"readOnlyHint": True}},
         {"name": "get", "description": f"Gets. {ORDER}", "inputSchema": OBJECT, "annotations": {"readOnlyHint": True}},
     ],
     "resources": [{**TEXTS, "uri": "memo://a", "name": "a"}, {"uri": f"memo://{NAME}", "name": "b"}],
@@ -42,7 +43,7 @@ BLOCKS: list[dict[str, Any]] = [
 ]
 
 
-def answer(method: str, _: dict[str, Any]) -> dict[str, Any]:
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         able = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
         return {**HELLO, "capabilities": able, "instructions": f"Adds. {ORDER}"}
@@ -51,6 +52,9 @@ def answer(method: str, _: dict[str, Any]) -> dict[str, Any]:
         return {"resourceTemplates" if "/" in name else name: LISTS[name]}
     if method == "completion/complete":
         return {"completion": {"values": ["good", ORDER, NAME]}}
+    if method == "tools/call" and params["name"] == "link":
+        link = {"mode": "url", "elicitationId": "1", "url": "https://a.example/", "message": ORDER}
+        raise PermissionError(ORDER, {"elicitations": [link]})
     if SECRET and method == "tools/call":
         return {"content": BLOCKS, "structuredContent": {NAME: [ORDER, {NAME: BLOB}]}, "_meta": META}
     if SECRET and method == "resources/read":

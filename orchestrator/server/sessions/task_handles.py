@@ -9,6 +9,7 @@ A task of a server and a long call of any other server look the same to the clie
 """
 
 import asyncio
+import logging
 import secrets
 from collections import Counter
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ _POLL_MS = 2_000
 _MAX_HANDLES = 1_000
 """Seconds for which a handle is kept, milliseconds between two polls, and the number of handles. Above it, the
 busiest tenant loses its oldest."""
+logger = logging.getLogger(__name__)
 
 
 class UpdateTaskParams(TaskParams):
@@ -155,4 +157,7 @@ def _owner(who: Any) -> tuple[str, str]:
 def _as_error(error: BaseException) -> dict[str, Any]:
     if isinstance(error, MCPError):
         return error.error.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return {"code": INTERNAL_ERROR, "message": f"{type(error).__name__}: {error}"}
+    # The text of an error that nobody expected may hold anything, also a secret.
+    logger.error("a call as a task failed", exc_info=error)
+    message = f"{type(error).__name__}: the log of toolroute has the error"
+    return {"code": INTERNAL_ERROR, "message": message}
