@@ -95,3 +95,8 @@ PLUGIN = "from orchestrator import OrchestratorPlugin as P; P(catalogue='tools.j
 )
 def test_workflows_and_plugins_load_no_engine(code: str, needed: set[str]) -> None:
     assert not (ENGINES - needed) & loaded(code)
+
+
+def test_a_text_of_the_environment_is_read_without_pydantic() -> None:
+    code = "import os; os.environ['TOOLROUTE_STORE'] = 's'; from orchestrator import Options; Options.from_env()"
+    assert "pydantic" not in loaded(code)
