@@ -98,5 +98,5 @@ def test_workflows_and_plugins_load_no_engine(code: str, needed: set[str]) -> No
 
 
 def test_a_text_of_the_environment_is_read_without_pydantic() -> None:
-    code = "import os; os.environ['TOOLROUTE_STORE'] = 's'; from orchestrator import Options; Options.from_env()"
-    assert "pydantic" not in loaded(code)
+    setting = "import os; os.environ.clear(); os.environ['TOOLROUTE_STORE'] = 's'"
+    assert "pydantic" not in loaded(f"{setting}; from orchestrator import Options; Options.from_env()")
