@@ -264,7 +264,8 @@ def confidence_tops(maps: Calibration, own: Collected) -> tuple[Tops, Tops]:
 
 
 def _joined(several: Sequence[Tops]) -> Tops:
-    rows, target, weight = zip(*several, strict=True)
+    # A set of requests that nothing fits has no rows with a right tool.
+    rows, target, weight = zip(*(tops for tops in several if len(tops[0])), strict=True)
     return np.concatenate(rows), np.concatenate(target), np.concatenate(weight)
 
 
