@@ -1,6 +1,6 @@
 """Reading one tenant's tools and their vectors. Tools that were read before are not read again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,7 +52,6 @@ def read_stored(
     tenant: str,
     version: str,
     earlier: Stored | None = None,
-    owners: Sequence[Manifest] | None = None,
     entries: Entries | None = None,
 ) -> Stored:
     """Return the tenant's current tools. Only definitions that `earlier` lacks are read.
@@ -65,10 +64,9 @@ def read_stored(
         tenant: The tenant.
         version: The version, read before this call.
         earlier: The tools that were read before.
-        owners: The manifests to read. Default: those that the tenant sees.
         entries: The entries of the configuration that sees the tools.
     """
-    owners = manifest.visible(backend, tenant, entries) if owners is None else owners
+    owners = manifest.visible(backend, tenant, entries)
     with_vectors = all(tool_points.fits(owner.collection) for owner in owners if owner.tools)
     definitions = _earlier_definitions(earlier, vectors=with_vectors)
     problems = [owner.problem for owner in owners if owner.problem]
