@@ -20,7 +20,7 @@ from orchestrator.errors import EmbedderUnavailable, Unauthorised
 from orchestrator.index.embed import OpenAIEmbedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.store.store import Changes, Store
+from orchestrator.store.store import Store
 from orchestrator.testing import (
     DIMENSION,
     CutOff,
@@ -205,7 +205,7 @@ def test_a_key_that_the_endpoint_repeats_and_a_password_in_its_address_are_maske
 async def test_a_router_finds_by_an_endpoints_vectors_and_embeds_the_tools_once(server: ScriptedModel) -> None:
     store = Store(embedder=_embedder(server))
     store.replace_servers("local", {"mail": MAIL, "files": FILES})
-    assert store.replace_server("local", "mail", MAIL) == Changes(same=2)
+    assert store.replace_server("local", "mail", MAIL).same == 2
     assert len(_texts(server)) == 5
     async with Router(store=store, embedder=store.embedder, options=PATIENT) as router:
         decision = await router.route(ASK)

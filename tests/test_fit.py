@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -41,13 +41,21 @@ def written(path: Path, **changes: Any) -> Path:
     return path
 
 
-def asked(count: int) -> list[Query]:
+class Asked(NamedTuple):
+    """A labelled query of a folder for `eval`."""
+
+    id: str
+    text: str
+    relevant: frozenset[str]
+
+
+def asked(count: int) -> list[Asked]:
     """Return a query for each of the first tools of the sample catalogue, made of the tool's own text."""
     tools = sample().tools[:count]
-    return [Query(id=tool.key, text=tool.description, relevant=frozenset([tool.key])) for tool in tools]
+    return [Asked(id=tool.key, text=tool.description, relevant=frozenset([tool.key])) for tool in tools]
 
 
-FIVE = QuerySet(name="sample", catalogue=sample(), queries=tuple(asked(5)))
+FIVE = QuerySet(name="sample", catalogue=sample(), queries=tuple(Query(**query._asdict()) for query in asked(5)))
 
 
 async def test_a_trial_claims_what_a_router_answers(router: Router) -> None:

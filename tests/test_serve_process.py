@@ -21,7 +21,6 @@ from mcp.types import Implementation
 from orchestrator.errors import InvalidConfig
 from orchestrator.server import stdio
 from orchestrator.server.bearer_tokens import BearerTokens
-from orchestrator.server.handlers import SERVERS
 from orchestrator.server.http import serve_http
 from orchestrator.store.store import Store
 from tests.servers.real import python_entry
@@ -79,7 +78,7 @@ async def client_of(url: str, tenant: str) -> AsyncIterator[Client]:
 
 
 async def states_of(client: Client) -> dict[str, Any]:
-    read: Any = (await client.read_resource(SERVERS)).contents[0]
+    read: Any = (await client.read_resource("toolroute://servers")).contents[0]
     return {state["server"]: state for state in json.loads(read.text)}
 
 
@@ -113,7 +112,7 @@ async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file:
         async with client_of(url, "org:1") as one, client_of(url, "org:2") as two:
             await one.call_tool("search", {"query": "process id", "limit": 3})
             pids = [text_of(await one.call_tool("call_tool", {"tool": "quick:pid"}))]
-            assert [str(found.uri) for found in (await one.list_resources()).resources] == [SERVERS]
+            assert [str(found.uri) for found in (await one.list_resources()).resources] == ["toolroute://servers"]
             with pytest.raises(MCPError, match="unknown resource toolroute://else"):
                 await one.read_resource("toolroute://else")
             states = await states_of(one)

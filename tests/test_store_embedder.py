@@ -11,7 +11,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import embed_tools, embedder_for
 from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.store.store import Changes, Store
+from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, CountingEmbedder, by_server, shipped, smaller_model
 
@@ -49,7 +49,7 @@ def test_a_changed_embedder_embeds_the_tenants_tools_anew_while_searches_go_on(p
     searching.start()
     new = Store(place, embedder=embedder_for(Options(embedder=str(smaller_model(tmp_path / "model")))))
     assert "embeds the tools again" in new.load("org:1").note
-    assert new.replace_server("org:1", "s0", by_server(tools)["s0"]) == Changes(same=100)
+    assert new.replace_server("org:1", "s0", by_server(tools)["s0"]).same == 100
     stop.set()
     searching.join()
     assert 700 in found
