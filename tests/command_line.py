@@ -25,7 +25,7 @@ COMMAND = Path(sys.executable).with_name("toolroute")
 
 def program(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in its own process. This is several times slower, but has its own standard output."""
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=60)
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=150)
 
 
 @dataclass

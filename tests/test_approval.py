@@ -200,7 +200,7 @@ async def test_the_example_of_own_handlers_answers_its_own_query_and_update(
         desk = await client.start_workflow(
             own_approval.Desk.run, "add a note titled 'rent'", id=uuid4().hex, task_queue=task_queue
         )
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(150):
             while not (waiting := await desk.query(own_approval.Desk.questions)):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         [step] = waiting

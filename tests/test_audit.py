@@ -161,7 +161,7 @@ async def test_a_held_lock_delays_no_client_and_loses_no_line(
     async with asking(tmp_path, "auto", audit=log.folder) as (client, _, _):
         log.folder.mkdir()
         with portalocker.Lock(log.folder / "lock", "a+b", flags=portalocker.LockFlags.EXCLUSIVE):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(150):
                 for _ in range(3):
                     await client.call_tool("search", {"query": "add two numbers"})
             assert not log.files

@@ -25,7 +25,7 @@ def test_a_full_disk_ends_with_1_and_says_that_the_result_is_incomplete(output: 
     bare = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}  # PYTHONUNBUFFERED hides it.
     with Path("/dev/full").open("w") as full:
         command = [COMMAND, "route", "refund", "--catalogue", CATALOGUE, "-o", output]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, env=bare)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=150, env=bare)
     assert done.returncode == 1
     assert done.stderr.splitlines() == ["toolroute: No space left on device: the result is incomplete"]
 
@@ -34,7 +34,7 @@ def test_a_full_disk_ends_with_1_and_says_that_the_result_is_incomplete(output: 
 def test_a_closed_stream_leads_nowhere_and_the_others_stay(closed: tuple[int, ...], output: str) -> None:
     command = [COMMAND, "route", "refund the charge", "--catalogue", CATALOGUE, "-o", output]
     ran = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, preexec_fn=lambda: [*map(os.close, closed)]
+        command, capture_output=True, text=True, check=False, timeout=150, preexec_fn=lambda: [*map(os.close, closed)]
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert bool(ran.stdout) == (1 not in closed)

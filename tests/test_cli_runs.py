@@ -276,7 +276,7 @@ async def test_runs_side_by_side_in_one_workflow_are_approved_by_digest(serve: S
     await approve(runner, handle, "s1", waiting["b.txt"].digest)
     refusal = Approval(step="s1", digest=waiting["a.txt"].digest, allowed=False)
     await handle.execute_update("toolroute.approve", refusal)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(150):
         while runner.local.calls != [("delete_file", {"path": "b.txt"})]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     await handle.cancel()

@@ -169,7 +169,7 @@ async def test_a_run_tells_what_is_tried_again_and_why(temporal_address: str, ta
     async with working(client, task_queue):
         process = await started({}, "run", "x", "--task-queue", task_queue, "--address", temporal_address)
         assert process.stderr is not None
-        _, line = [(await asyncio.wait_for(process.stderr.readline(), 60)).decode() for _ in range(2)]
+        _, line = [(await asyncio.wait_for(process.stderr.readline(), 150)).decode() for _ in range(2)]
         process.kill()
         await process.communicate()
     assert line.startswith("toolroute.route failed and is retried (Ctrl-C ends the run): ")

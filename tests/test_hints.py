@@ -24,7 +24,7 @@ async def test_an_expired_listing_is_asked_for_again() -> None:
 
     async with Connections(config(it=entry("hinting.py")), on_listed=on_listed) as servers:
         await servers.tools("it")
-        await asyncio.wait_for(third.wait(), 60)
+        await asyncio.wait_for(third.wait(), 150)
 
 
 async def test_a_parameter_arrives_as_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

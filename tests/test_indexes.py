@@ -25,14 +25,14 @@ class CountingStore(Store):
 
     def load(self, tenant: str, version: str = "") -> Any:
         self.loads += 1
-        self.gate.wait(20)
+        self.gate.wait(150)
         return super().load(tenant, version)
 
     def renewed(self, tenant: str, earlier: Any, version: str = "") -> Any:
         stored = super().renewed(tenant, earlier, version)
         if stored is not earlier:
             self.loads += 1
-            self.gate.wait(20)
+            self.gate.wait(150)
         return stored
 
 

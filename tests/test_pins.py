@@ -241,7 +241,7 @@ async def test_a_tool_that_comes_back_by_notification_is_compared_with_its_pin(
     async with asking(tmp_path, "auto", no, web=rug.entry) as (client, asked, served):
 
         async def until(*names: str) -> list[Tool]:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(150):
                 while True:
                     known = [*served.store.of_server("org:1", "web")]
                     if {tool.name for tool in known} == {*names}:

@@ -84,7 +84,7 @@ async def test_a_function_that_waits_for_a_vault_keeps_nobody_else_waiting() -> 
     def servers_of(tenant: str) -> None:
         asked.append(tenant)
         if tenant == TENANT:
-            opened.wait(30)
+            opened.wait(150)
 
     resources = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=servers_of).resources
     try:

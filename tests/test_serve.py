@@ -159,7 +159,7 @@ async def test_a_server_that_hangs_delays_no_search_once_a_server_is_known(tmp_p
         assert "quick:add" in keys(first)
         assert first["warnings"] == STILL_LISTED
     async with gateway(tmp_path, servers) as served:  # Here a wait would last as long as the server hangs.
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(150):
             assert text_of(await served.call("quick:add", SUM)) == "3"
             assert (await served.search())["warnings"] == STILL_LISTED
 
@@ -168,7 +168,7 @@ async def test_a_call_waits_for_its_own_server_alone(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(quick=QUICK)) as served:
         await served.search()
     async with gateway(tmp_path, config(quick=QUICK, more=QUICK, silent=SILENT)) as served:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(150):
             assert text_of(await served.call("more:add", SUM)) == "3"
 
 

@@ -30,7 +30,7 @@ class HeldStore(Store):
     gate = threading.Event()
 
     def load(self, tenant: str, version: str = "") -> Stored:
-        self.gate.wait(30)
+        self.gate.wait(150)
         return super().load(tenant, version)
 
 

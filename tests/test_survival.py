@@ -98,7 +98,7 @@ class Site:
             task.cancel()
 
     async def begun(self, handle: WorkflowHandle[Any, RunResult], step: str) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(150):
             while not any(what == "begin" and found == step for what, found, _ in self.calls(handle)):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
@@ -183,6 +183,6 @@ async def test_a_server_that_restarts_on_its_database_goes_on(tmp_path: Path, ta
     async with dev_server(database=database, port=int(address.rpartition(":")[2])), site.worker():
         client = await Client.connect(address)
         again = client.get_workflow_handle(handle.id, result_type=RunResult)
-        result = await asyncio.wait_for(again.result(), 60)
+        result = await asyncio.wait_for(again.result(), 150)
     assert [step.status for step in result.steps] == [StepStatus.DONE] * 2
     assert begins(site.calls(again))["s1"] == 1

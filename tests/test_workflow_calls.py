@@ -41,7 +41,7 @@ async def test_a_function_that_blocks_the_event_loop_costs_no_other_call_its_hea
 
     runner = await serve(plugin_over(executors={"notes:add_note": charge, "files:read_file": block}))
     charges = [await runner.start("Add a note titled 'x'", heartbeat_s=10.0) for _ in range(5)]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(150):
         for _ in charges:
             await under_way.acquire()
     blocking = await runner.start("Read the file a.txt", heartbeat_s=10.0)
@@ -86,7 +86,7 @@ async def test_a_loop_that_stays_blocked_is_found(serve: Serve, monkeypatch: pyt
 
     runner = await serve(plugin_over(executors={"notes:add_note": charge, "files:read_file": block}))
     charged = await runner.start("Add a note titled 'x'", heartbeat_s=3.0)
-    await asyncio.wait_for(under_way.wait(), 60)
+    await asyncio.wait_for(under_way.wait(), 150)
     result, _ = await runner.run("Read the file a.txt", heartbeat_s=3.0)
     assert statuses(result) == ["done"], "a call that may be repeated was taken again"
     assert statuses(await result_of(charged)) == ["outcome_unknown"]
@@ -125,11 +125,11 @@ async def test_a_cancelled_call_hears_of_it_soon(serve: Serve) -> None:
 
     runner = await serve(plugin_over(executors={"files:read_file": hang}))
     handle = await runner.start("Read the file a.txt", heartbeat_s=120.0)
-    await asyncio.wait_for(begun.wait(), 60)
+    await asyncio.wait_for(begun.wait(), 150)
     await asyncio.sleep(0.5)  # a worker would send a heartbeat after 60 seconds
     await handle.cancel()
     with pytest.raises(WorkflowFailureError):
-        await asyncio.wait_for(handle.result(), 60)
+        await asyncio.wait_for(handle.result(), 150)
 
 
 async def its_time(call: ToolCall) -> str:
@@ -217,7 +217,7 @@ async def test_a_configuration_that_hangs_costs_a_route_its_limits_and_no_more(m
 
     def servers_of(tenant: str) -> None:
         asked.append(tenant)
-        released.wait(20)
+        released.wait(150)
 
     resources = OrchestratorPlugin(catalogue=Catalogue([NOW]), mcp_servers=servers_of).resources
     found = [await resources.limited(decision("the time", [NOW])) for _ in range(3)]

@@ -106,7 +106,7 @@ async def test_a_person_approves_the_arguments_that_a_model_filled(serve: Serve)
         assert [step.arguments for step in progress.steps] == [{}, WHOLE]
         assert progress.budget.reserved == 0  # a person may take a day
         await latest.execute_update("toolroute.approve", {"step": "s2", "digest": progress.steps[1].digest})
-        result = await asyncio.wait_for(handle.result(), 60)
+        result = await asyncio.wait_for(handle.result(), 150)
     assert at.runner.local.calls[1] == ("add_note", WHOLE)
     assert (statuses(result), result.answer) == (["done", "done"], "It is noted.")
     assert (at.model.left, len(at.model.asked)) == (0, 4)
@@ -211,7 +211,7 @@ async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
         await handle.cancel()
         with pytest.raises(WorkflowFailureError):
             await asyncio.wait_for(handle.result(), 120)
-        await asyncio.wait_for(dropped.wait(), 60)
+        await asyncio.wait_for(dropped.wait(), 150)
         progress = await handle.query("toolroute.progress")
         await replays(await handle.fetch_history())
     assert [step["status"] for step in progress["steps"]] == ["done", "cancelled"]

@@ -59,7 +59,7 @@ async def test_a_client_in_another_language_routes_runs_and_asks_how_it_stands(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await asyncio.wait_for(process.communicate(), 150)
     assert process.returncode == 0, err.decode()
     told = json.loads(out)
     assert told["decision"]["recommended"] == ["files:read_file"]

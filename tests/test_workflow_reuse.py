@@ -42,12 +42,12 @@ async def test_what_a_workflow_does_again_on_purpose_has_other_keys(serve: Serve
     keeping = Keeping()
     runner = await serve(plugin_over(executors={"builtin": keeping}), Again)
     handle = await runner.begin(Again, "Read the file a.txt", 2)
-    await asyncio.wait_for(handle.result(), 60)
+    await asyncio.wait_for(handle.result(), 150)
     assert len(set(keeping.keys)) == len(keeping.keys) == 8
     assert all(key.startswith(f"{handle.id}:") for key in keeping.keys)
     first = list(keeping.keys[:4])
     await _reset(runner.client, handle)
-    await asyncio.wait_for(runner.client.get_workflow_handle(handle.id).result(), 60)
+    await asyncio.wait_for(runner.client.get_workflow_handle(handle.id).result(), 150)
     assert keeping.keys[8:12] == first
 
 
@@ -58,7 +58,7 @@ async def test_a_reset_repeats_the_keys_and_another_run_does_not(serve: Serve) -
     first = list(keeping.keys)
     assert first == [f"{handle.id}:{result.plan.id}:{step}" for step in ("s1", "s2")]
     await _reset(runner.client, handle)
-    await asyncio.wait_for(runner.client.get_workflow_handle(handle.id).result(), 60)
+    await asyncio.wait_for(runner.client.get_workflow_handle(handle.id).result(), 150)
     assert keeping.keys == first + first
     other, _ = await runner.run(task)
     assert other.plan.id != result.plan.id

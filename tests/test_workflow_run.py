@@ -90,7 +90,7 @@ async def test_a_tools_own_error_ends_its_step_as_failed(runner: Runner) -> None
 async def _asks_to_cancel_the_call(handle: WorkflowHandle[Any, RunResult]) -> None:
     """Return once the workflow has passed its cancellation on. A call that fails before is tried again."""
     asked = EventType.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(150):
         while all(event.event_type != asked for event in (await handle.fetch_history()).events):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -143,7 +143,7 @@ async def test_a_call_that_fails_after_the_cancellation_is_not_tried_again(serve
 async def test_a_run_continues_as_new_and_calls_nothing_twice(runner: Runner) -> None:
     task = "Read the file a.txt, then read the file b.txt, then delete the file c.txt"
     handle = await runner.start(task, steps_per_run=1)
-    result = await asyncio.wait_for(handle.result(), 60)
+    result = await asyncio.wait_for(handle.result(), 150)
     assert statuses(result) == ["done", "done", "done"]
     assert [arguments["path"] for _, arguments in runner.local.calls] == ["a.txt", "b.txt", "c.txt"]
     assert result.budget.settled == sum(step.tokens for step in result.steps)
@@ -172,7 +172,7 @@ async def test_a_person_reads_what_the_call_leaves_out(runner: Runner) -> None:
     step = (await until(latest, "s1", StepStatus.NEEDS_APPROVAL)).steps[0]
     assert step.reason.startswith("the call of files:delete_file does not use these words of the task: Ana, agrees")
     await latest.execute_update("toolroute.approve", {"step": "s1", "digest": step.digest, "allowed": False})
-    await asyncio.wait_for(handle.result(), 30)
+    await asyncio.wait_for(handle.result(), 150)
 
 
 @pytest.mark.slow
