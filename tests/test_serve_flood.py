@@ -3,14 +3,18 @@
 import asyncio
 import resource
 import socket
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client
 
-from tests.servers.start import entry, text_of, until
+from orchestrator.server import tool_calls
+from tests.gateway import serving
+from tests.servers.start import config, entry, text_of, until
 from tests.test_serve_process import client_of, file, name, over_http
 
 __all__ = ["file"]
@@ -98,3 +102,22 @@ async def test_one_tenants_calls_take_no_place_that_another_needs(file: Path) ->
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         assert text_of(await busy.call_tool("call_tool", add)) == "3"
+
+
+async def test_large_results_of_one_tenant_delay_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others_are_served = threading.Event()
+    cut = tool_calls.as_mcp_result
+
+    def cut_slowly(*args: Any) -> Any:
+        assert others_are_served.wait(60)
+        return cut(*args)
+
+    async with serving(tmp_path, config(quick=entry("quick.py"))) as served:
+        await served.search(tenant="org:1")
+        await served.search(tenant="org:2")
+        monkeypatch.setattr(tool_calls, "as_mcp_result", cut_slowly)
+        calls = [asyncio.create_task(served.call("quick:add", {"a": 1, "b": 2})) for _ in range(20)]
+        await asyncio.sleep(0.5)
+        assert (await served.search(tenant="org:2"))["matches"]
+        others_are_served.set()
+        assert {text_of(result) for result in await asyncio.gather(*calls)} == {"3"}

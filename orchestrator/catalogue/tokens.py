@@ -42,8 +42,9 @@ def cut(text: str, limit: int) -> tuple[str, bool]:
     """
     room = max(0, limit - count_tokens(_CUT_MARK) - 8)
     used = end = 0
+    is_ascii = text.isascii()
     for token in _TOKEN.finditer(text):
-        used += 2 if _ODD.match(token[0]) else 1
+        used += 1 if is_ascii or not _ODD.match(token[0]) else 2
         if used <= room:
             end = token.end()
         if used > limit:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -80,6 +81,7 @@ class ToolCalls:
         self._results = results
         self._outcomes = outcomes
         self._audit = audit
+        self._cutting = defaultdict[str, asyncio.Lock](asyncio.Lock)
 
     async def call(
         self, servers: TenantServers, who: Conversation, request: CallRequest
@@ -136,7 +138,10 @@ class ToolCalls:
         """Return a server's result as the client sees it. What is cut is kept."""
         owner = who.tenant, who.actor
         had_kept_results = self._results.has_any(owner)
-        result = as_mcp_result(answered, partial(self._results.keep, owner))
+        keep = partial(self._results.keep, owner)
+        # In a thread, one at a time for a tenant: a large answer takes 10 ms, and others are served meanwhile.
+        async with self._cutting[who.tenant]:
+            result = await asyncio.to_thread(as_mcp_result, answered, keep)
         if self._results.has_any(owner) and not had_kept_results:
             await servers.tell(ToolsListChanged())  # `read_result` is there from now on.
         result.content = [with_shown_links(tool.server, block) for block in result.content]

@@ -9,6 +9,7 @@ A cut result names a handle, and `read_result` reads from an offset or finds a t
 import re
 import secrets
 import sys
+import threading
 from collections import OrderedDict, defaultdict
 from typing import Any
 
@@ -55,11 +56,13 @@ class KeptResults:
         self.max_tokens = max_tokens
         self._results: dict[str, OrderedDict[tuple[str, str], str]] = {}
         self._bytes = defaultdict[str, int](int)
+        self._lock = threading.Lock()
 
     def has_any(self, owner: Owner) -> bool:
         """Return True if a result of this client is kept."""
         tenant, client = owner
-        return any(kept_for == client for kept_for, _ in self._results.get(tenant, ()))
+        with self._lock:
+            return any(kept_for == client for kept_for, _ in self._results.get(tenant, ()))
 
     def keep(self, owner: Owner, text: str, structured: Any) -> str:
         """Keep a result and return its handle.
@@ -72,15 +75,12 @@ class KeptResults:
         tenant, client = owner
         handle = f"result-{secrets.token_hex(6)}"
         document = _document(text, structured)
-        self._results.setdefault(tenant, OrderedDict())[client, handle] = document
-        self._bytes[tenant] += sys.getsizeof(document)
-        if len(self._results[tenant]) > _MAX_RESULTS_PER_TENANT:
-            self._drop_oldest(tenant)
-        while sum(self._bytes.values()) > _MAX_BYTES:
-            largest = max(self._bytes, key=self._bytes.__getitem__)
-            if largest == tenant and len(self._results[tenant]) == 1:
-                break  # A result that has just been kept can be read, whatever its size.
-            self._drop_oldest(largest)
+        with self._lock:  # Tenants' results are cut in different threads.
+            self._results.setdefault(tenant, OrderedDict())[client, handle] = document
+            self._bytes[tenant] += sys.getsizeof(document)
+            if len(self._results[tenant]) > _MAX_RESULTS_PER_TENANT:
+                self._drop_oldest(tenant)
+            self._make_room(tenant)
         return handle
 
     def read(self, owner: Owner, asked: ReadArguments) -> str:
@@ -98,6 +98,14 @@ class KeptResults:
         end = asked.offset + len(part)
         more = f"; to read the next part, give offset {end}" if end < len(document) else ""
         return f"{part}\n[characters {asked.offset} to {end} of {len(document)}{more}]"
+
+    def _make_room(self, tenant: str) -> None:
+        """Drop the oldest results of the largest tenants, but not the only one of this tenant."""
+        while sum(self._bytes.values()) > _MAX_BYTES:
+            largest = max(self._bytes, key=self._bytes.__getitem__)
+            if largest == tenant and len(self._results[tenant]) == 1:
+                break  # A result that has just been kept can be read, whatever its size.
+            self._drop_oldest(largest)
 
     def _drop_oldest(self, tenant: str) -> None:
         _, document = self._results[tenant].popitem(last=False)
