@@ -36,6 +36,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.questions, self.logs, self.messages = list[str](), list[Any](), list[Any]()
+        self.loggers = list[str | None]()
 
     async def elicit(self, _: object, params: Any) -> types.ElicitResult:
         self.questions.append(params.message)
@@ -50,6 +51,7 @@ class Heard:
 
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
         self.logs.append(params.data)
+        self.loggers.append(params.logger)
 
     async def note(self, message: Any) -> None:
         self.messages.append(message)
@@ -189,6 +191,7 @@ async def test_a_servers_questions_logs_and_changes_reach_the_client(
         assert heard.questions == [f"{asked}Your name?", *([f"{asked}Pay"] if by_url else []), "5 tokens"]
         await call(client, "log", "hello")
         await until(lambda: "hello ***" in heard.logs)
+        assert {str(logger).partition(":")[0] for logger in heard.loggers} == {"talking"}
         async with listening(client, heard, FIRST):
             await call(client, "touch")
             await until(lambda: heard.got(types.ResourceUpdatedNotification, FIRST))

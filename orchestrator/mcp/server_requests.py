@@ -216,7 +216,8 @@ class ServerRequests:
 
     async def _tell(self, notification: Any) -> None:
         if (asker := self._present()) is not None:
-            await asker.tell(masked_model(notification, self.secrets))
+            named = _with_logger(notification, self._server)
+            await asker.tell(masked_model(named, self.secrets))
 
     def _present(self) -> Asker | None:
         if any(asker.is_open for asker in self.askers):
@@ -251,6 +252,18 @@ class ServerRequests:
 
         if client.session.initialize_result is not None:
             await client.session.send_notification(RootsListChangedNotification())
+
+
+def _with_logger(notification: Any, server: str) -> Any:
+    """Return a log message whose logger begins with its server's name, because a server could log as toolroute."""
+    from mcp.types import LoggingMessageNotification
+
+    if not isinstance(notification, LoggingMessageNotification):
+        return notification
+    logger_of_server = notification.params.logger
+    name = f"{server}: {logger_of_server}" if logger_of_server else server
+    params = notification.params.model_copy(update={"logger": name})
+    return notification.model_copy(update={"params": params})
 
 
 def _named(request: "InputRequest", server: str) -> "InputRequest":
