@@ -33,6 +33,21 @@ def test_an_inclusion_holds_as_it_is_written(name: str) -> None:
     assert not within(f"box:{name}", ["box:delete_repo"])
 
 
+_DEFAULT_IGNORABLE = (
+    "ad 34f 61c 115f-1160 17b4-17b5 180b-180f 200b-200f 202a-202e 2060-206f 3164 fe00-fe0f feff ffa0 fff0-fff8 "
+    "1bca0-1bca3 1d173-1d17a e0000-e0fff"
+)
+"""Unicode's Default_Ignorable_Code_Point, as DerivedCoreProperties.txt lists it, in hexadecimal."""
+
+
+def test_nothing_invisible_makes_another_name() -> None:
+    for part in _DEFAULT_IGNORABLE.split():
+        first, _, last = part.partition("-")
+        for code in range(int(first, 16), int(last or first, 16) + 1):
+            assert normal_name(f"delete{chr(code)}_repo") == "delete_repo", hex(code)
+    assert normal_name("delete\u2800_repo") == "delete_repo"  # A Braille pattern without dots.
+
+
 def test_other_names_stay_apart() -> None:
     names = ["delete_repo", "delete_repos", "undelete_repo", "l\u00f6schen", "\u5220\u9664"]
     assert len({normal_name(name) for name in names}) == len(names)

@@ -101,6 +101,23 @@ def test_a_request_that_ends_while_another_is_logged_leaves_that_ones_secrets_ma
     assert not logging.getLogger("httpx2").filters
 
 
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_secret_is_masked_in_json_that_is_a_text_of_json(ascii_only: bool) -> None:
+    secret = 'Zq8!"v2\u00e9/Kd9'
+    written = secret
+    for _ in range(3):
+        written = json.dumps(written, ensure_ascii=ascii_only)
+    masked = Secrets([secret]).redact(written)
+    assert "Zq8!" not in masked
+    assert json.loads(json.loads(json.loads(masked))) == "***"
+
+
+def test_a_secret_is_masked_in_hexadecimal() -> None:
+    secret = "Zq8v2Kd9wPx7"
+    written = secret.encode().hex()
+    assert Secrets([secret]).redact(f"<{written}> <{written.upper()}>") == "<***> <***>"
+
+
 def test_a_secret_is_masked_as_a_number_and_in_base64() -> None:
     secrets = secrets_of({"command": "x", "env": {"PIN_TOKEN": "4711471147", "KEY": "sk-abc123XYZ-456"}})
     assert secrets.redact_json({"pin": 4711471147, "count": 47}) == {"pin": "***", "count": 47}

@@ -13,6 +13,9 @@ _GREEK = dict(zip("οανιρτυκεχ", "oaviptukex", strict=True))
 _LOOKALIKES = str.maketrans(_CYRILLIC | _GREEK | {"-": "_"})
 """Letters that look like Latin ones, and the hyphen, which names use for `_`. No two tools of a server among 21,541
 public tools have one normal form."""
+_FILLERS = dict.fromkeys(map(ord, "\u115f\u1160\u2800"))
+"""Letters and a symbol without a shape: the Hangul fillers, and a Braille pattern without dots. With them and the
+categories below, no character of Unicode's Default_Ignorable_Code_Point is left after NFKC."""
 _INVISIBLE = ("Cc", "Cf", "Cn", "Co", "Zl", "Zp", "Zs", "Mn")
 
 
@@ -21,7 +24,7 @@ def normal_name(name: str) -> str:
     """Return the normal form of a name: compatible characters, no case, nothing invisible, Latin for lookalikes."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     if not folded.isascii():
-        decomposed = unicodedata.normalize("NFKD", folded)
+        decomposed = unicodedata.normalize("NFKD", folded).translate(_FILLERS)
         folded = "".join(
             char for char in decomposed if unicodedata.category(char) not in _INVISIBLE
         )

@@ -14,6 +14,10 @@ MASK = "***"
 
 _SHORTEST = 4
 """A shorter secret is a part of many ordinary words, and masking it would make a result unreadable."""
+_SHORTEST_ENCODED = 10
+"""The bytes of a value that is also masked in base64 and hexadecimal. A shorter form would be a part of other data."""
+_JSON_LEVELS = 3
+"""A result is often JSON in a text of JSON. Each level escapes the quotes of a secret once more."""
 _LONGEST_WORD, _LONGEST_NUMBER = 11, 5
 _LONG_SEGMENT, _LONG_PARAMETER = 16, 8
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie|session", re.IGNORECASE)
@@ -36,7 +40,7 @@ _HEADER_OPTIONS = frozenset({"-H", "--header"})
 
 
 class Secrets:
-    """Masks the given values, also as single lines, in JSON, in a URL and in base64.
+    """Masks the given values, also as single lines, in JSON, in a URL, in base64 and in hexadecimal.
 
     Values like true and none, words of the protocol such as text and user, and values with fewer than four characters,
     are not masked. Masking them would garble many results.
@@ -243,17 +247,28 @@ def _forms(value: str) -> Iterator[str]:
         *map(str.strip, value.replace("\\n", "\n").splitlines()),
     }:
         if len(text) >= _SHORTEST and text.lower() not in _UNMASKED:
-            yield from (text, json.dumps(text)[1:-1], quote(text, safe=""))
-            yield from _base64_forms(text.encode("utf-8", "surrogatepass"))
+            yield from (text, quote(text, safe=""))
+            yield from _json_forms(text)
+            value_bytes = text.encode("utf-8", "surrogatepass")
+            if len(value_bytes) >= _SHORTEST_ENCODED:
+                yield from (value_bytes.hex(), value_bytes.hex().upper())
+                yield from _base64_forms(value_bytes)
+
+
+def _json_forms(text: str) -> Iterator[str]:
+    """Yield a text as it stands in JSON, and in JSON that is itself a text of JSON."""
+    for ascii_only in (True, False):
+        form = text
+        for _ in range(_JSON_LEVELS):
+            form = json.dumps(form, ensure_ascii=ascii_only)[1:-1]
+            yield form
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """Yield a long value in base64, as it stands behind no, one and two other bytes, at the end of a text or within.
+    """Yield a value in base64, as it stands behind no, one and two other bytes, at the end of a text or within.
 
     The characters that also depend on the bytes beside the value are left out.
     """
-    if len(value) < _LONG_PARAMETER + 2:
-        return
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + value).decode()
         first = (before * 8 + 5) // 6
