@@ -6,9 +6,6 @@ from rank_bm25 import BM25Okapi
 
 from orchestrator import Catalogue, Decision, RouteHint, Router, Tool
 from orchestrator.index.bm25 import Corpus, Counts, Postings
-from orchestrator.index.features import weight_in_server
-from orchestrator.index.index import Index
-from orchestrator.index.text import terms
 from tests.catalogues import taking, tool
 
 
@@ -62,14 +59,3 @@ async def test_two_words_side_by_side_count_more_than_apart() -> None:
     found = probabilities(await by_words("a pull request", *tools))
     assert found["a:x"] > found["b:y"] > 0
     assert found.get("c:z", 0.0) == 0
-
-
-def test_a_word_weighs_by_its_rarity_in_the_tools_own_server() -> None:
-    others = [tool(f"s{number}:archive", "Archive it.") for number in range(9)]
-    archive, count, show = (tool(f"crm:{verb}", f"{verb} deals") for verb in ("archive", "count", "show"))
-    index = Index(Catalogue([*others, archive, count, show]))
-    asked = dict.fromkeys(terms("archive a deal"), 1.0)
-    positions = np.array([index.catalogue.positions[deal.key] for deal in (archive, count, show)])
-    first, second, third = weight_in_server(index.keyword, index.keyword.score(asked), positions)
-    assert first > 3 * second
-    assert second == third > 0

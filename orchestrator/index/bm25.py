@@ -146,9 +146,7 @@ def reduce_runs(
     return np.asarray(operation.reduceat(values, first))
 
 
-def inverse_frequency(
-    holders: NDArray[np.int64], size: int | NDArray[np.int64]
-) -> NDArray[np.float64]:
+def inverse_frequency(holders: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     """Return Lucene's inverse document frequency of terms, by the number of documents that hold each."""
     return np.asarray(np.log1p((size - holders + 0.5) / (holders + 0.5)))
 

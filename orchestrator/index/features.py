@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import inverse_frequency
 from orchestrator.index.embed import SemanticIndex
-from orchestrator.index.keyword import FIELDS, NAME_BIT, SERVER_BIT, KeywordIndex, KeywordScores
+from orchestrator.index.keyword import NAME_BIT, KeywordIndex, KeywordScores
 
 Positions = NDArray[np.int64]
 """Candidates as positions in the catalogue, shape [candidates]."""
@@ -62,8 +61,6 @@ SECOND = ("second_z", "second_cos")
 """The features of the encoder for other languages."""
 _LEAST = 1e-9
 """The least divisor, for queries whose words no tool has."""
-_MENTIONS = np.array([(bits & ~SERVER_BIT).bit_count() for bits in range(1 << len(FIELDS))])
-"""The number of fields, without the server's name, by their bits."""
 
 
 def query_features(
@@ -362,32 +359,6 @@ def _held_weight(scores: KeywordScores, candidates: CandidateSet) -> _HeldWeight
         in_name=candidates.pick(share @ in_name, rows),
         idf_in_name=candidates.pick(asked_idf @ in_name, rows),
     )
-
-
-def weight_in_server(index: KeywordIndex, scores: KeywordScores, positions: Positions) -> Column:
-    """Return the weight of the query's words in each of these tools by their rarity in the tool's own server.
-
-    In a large catalogue all words of a server are rare. Among its forty tools only a few are. A word counts once for
-    each field of the tool that has it.
-
-    Args:
-        index: The index.
-        scores: The BM25 scores.
-        positions: The tools.
-    """
-    held = scores.columns.held
-    mentions = _MENTIONS[held[:, positions]]
-    servers = index.server_of[positions]
-    first = index.server_of.searchsorted(servers)
-    end = index.server_of.searchsorted(servers, side="right")
-    of_server: dict[tuple[int, int], NDArray[np.int64]] = {}
-    holders = np.empty(mentions.shape, np.int64)
-    for row, place in enumerate(zip(first.tolist(), end.tolist(), strict=True)):
-        if place not in of_server:
-            of_server[place] = np.count_nonzero(held[:, slice(*place)], axis=1)
-        holders[:, row] = of_server[place]
-    idf = inverse_frequency(holders, end - first)
-    return np.asarray(scores.asked[0] @ (idf * mentions), np.float64)
 
 
 def union(size: int, *several: Positions) -> Positions:

@@ -1,8 +1,8 @@
 """The order of the best candidates, after their sentences are read.
 
-candidate     odds so far   sentence   contents   in_server
-edit_page         1.2         -.5        -.4         0        its best sentence has half of the request less
-who_edited         .9          0          0        -.7        the best one: "Use when the user asks who edited a page"
+candidate     odds so far   sentence   contents
+edit_page         1.2         -.5        -.4      its best sentence has half of the request less than the best one
+who_edited         .9          0          0       the best one: "Use when the user asks who edited a page"
 """
 
 import numpy as np
@@ -14,16 +14,15 @@ from orchestrator.index.features import Rows
 SENTENCES_READ = 5
 """The number of candidates whose sentences are read. With twelve, tools that a task needs besides the best one, such as
 a sign-in, lose their places."""
-_READ = ("odds", "sentence", "contents", "in_server")
+_READ = ("odds", "sentence", "contents")
 ORDER = (
     *_READ,
     *(f"{name} x described" for name in _READ),
     *(f"{name} x asked" for name in _READ),
 )
-"""The features that order the best candidates: the log-odds so far, the shares of the request in one sentence of the
-tool, with and without stop words, and the weight of its words within the tool's server. Each is also multiplied by the
-length of these tools' descriptions and by that of the request. Sentences tell much only where they are long enough to
-quote requests (docs/decisions/ranking.md)."""
+"""The features that order the best candidates: the log-odds so far, and the shares of the request in one sentence of
+the tool, with and without stop words. Each is also multiplied by the length of these tools' descriptions and by that of
+the request. Sentences tell much only where they are long enough to quote requests (docs/decisions/ranking.md)."""
 
 
 def best_candidates(chances: Probabilities) -> NDArray[np.int64]:
@@ -36,7 +35,7 @@ def order_features(chances: Probabilities, read: Rows, asked: float) -> Rows:
 
     Args:
         chances: Their probabilities so far.
-        read: `sentence`, `contents`, `in_server` and the length of the description of each [candidates, 4].
+        read: `sentence`, `contents` and `described` of each [candidates, 3].
         asked: The length of the request.
     """
     return _order_rows(log_odds(chances, 1e-6), *_compared(read), asked)

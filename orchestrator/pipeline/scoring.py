@@ -1,6 +1,5 @@
 """Both legs over one Index: a query's candidates, with each leg's probabilities and the features behind them."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +33,6 @@ from orchestrator.index.features import (
     second_features,
     semantic_features,
     union,
-    weight_in_server,
 )
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
@@ -418,12 +416,12 @@ class Search:
         return np.concatenate([after, chances[whole.stop :]])
 
     def read(self, positions: Positions) -> Rows:
-        """Return what `order_features` reads of these tools [positions, 4]."""
+        """Return what `order_features` reads of these tools [positions, 3]."""
         # Both legs read mostly the same tools.
         unread = [position for position in positions.tolist() if position not in self._read]
         if unread:
             self._read.update(zip(unread, self._rows_read(unread), strict=True))
-        return np.array([self._read[position] for position in positions.tolist()]).reshape(-1, 4)
+        return np.array([self._read[position] for position in positions.tolist()]).reshape(-1, 3)
 
     @cached_property
     def _read(self) -> dict[int, NDArray[np.float64]]:
@@ -433,9 +431,7 @@ class Search:
     def _rows_read(self, positions: list[int]) -> Rows:
         tools = self.index.sentences(positions)
         shares = ordered_shares(self.understood.asked, tools)
-        weight = weight_in_server(self.index.keyword, self.words, np.array(positions))
-        weight /= math.sqrt(max(len(self.understood.terms), 1))
-        return np.column_stack([shares, weight, [tool.length for tool in tools]])
+        return np.column_stack([shares, [tool.length for tool in tools]])
 
     def _part_confidence(
         self,
