@@ -20,7 +20,7 @@ from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.my_workflow import Assistant, Direct
 from tests.runner import Runner, Serve, statuses
-from tests.running import SERVERS, plugin_over
+from tests.running import SERVERS, TENANT, plugin_over
 from tests.temporal import activities_of, replays, until
 
 ROUTE, PLAN, CALL = "toolroute.route", "toolroute.plan", "toolroute.call_tool"
@@ -152,6 +152,17 @@ async def test_a_run_continues_as_new_and_calls_nothing_twice(runner: Runner) ->
     for run_id in (handle.first_execution_run_id, execution):
         history = await runner.client.get_workflow_handle(handle.id, run_id=run_id).fetch_history()
         await replays(history)
+
+
+async def test_the_next_execution_has_the_memo_before_its_first_task(runner: Runner) -> None:
+    task = "Read the file a.txt, then read the file b.txt"
+    handle = await runner.start(task, steps_per_run=1)
+    await asyncio.wait_for(handle.result(), 150)
+    latest = await runner.client.get_workflow_handle(handle.id).describe()
+    assert latest.run_id != handle.first_execution_run_id
+    history = await runner.client.get_workflow_handle(handle.id, run_id=latest.run_id).fetch_history()
+    started = history.events[0].workflow_execution_started_event_attributes
+    assert json.loads(started.memo.fields["toolroute.run"].data) == {"tenant": TENANT, "waiting": []}
 
 
 async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(runner: Runner) -> None:

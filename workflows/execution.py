@@ -1,7 +1,7 @@
 """The workflow `toolroute.run`: route, plan from the same matches, and carry out the steps within the budget."""
 
 from dataclasses import replace
-from functools import partial
+from typing import NoReturn
 
 from pydantic import TypeAdapter
 from temporalio import workflow
@@ -70,7 +70,7 @@ class RunWorkflow:
                     self._request, arguments={}, conversation=(), checkpoint=ended
                 )
                 check_size("the run's checkpoint", ended_so_far, MAX_PAYLOAD_BYTES)
-                await self._stream.continue_as_new(partial(_handed_on, ended_so_far, ended))
+                await self._continue_as_new(ended_so_far, ended)
             check_size("the run's result", ended, MAX_PAYLOAD_BYTES)
             if ended.failed:
                 raise StepsFailed(
@@ -87,6 +87,16 @@ class RunWorkflow:
             ) from error
         return ended
 
+    async def _continue_as_new(self, request: RunRequest, done: Checkpoint) -> NoReturn:
+        self._stream.detach_pollers()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        stream = _STREAM.dump_python(self._stream.get_state(), mode="json")
+        # By default the next execution has the memo of the start, and `toolroute runs` would not find it until its
+        # first task.
+        memo = {name: RawValue(payload) for name, payload in workflow.info().raw_memo.items()}
+        checkpoint = replace(done, stream=stream)
+        workflow.continue_as_new(replace(request, checkpoint=checkpoint), memo=memo)
+
     def _stopping(self, started: int) -> bool:
         most = self._request.steps_per_run
         full = workflow.info().is_continue_as_new_suggested() or (
@@ -96,11 +106,3 @@ class RunWorkflow:
 
 
 _STREAM = TypeAdapter(WorkflowStreamState)
-
-
-def _handed_on(
-    request: RunRequest, done: Checkpoint, state: WorkflowStreamState
-) -> list[RunRequest]:
-    return [
-        replace(request, checkpoint=replace(done, stream=_STREAM.dump_python(state, mode="json")))
-    ]
