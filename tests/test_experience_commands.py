@@ -209,3 +209,13 @@ def test_the_calls_of_past_tasks_stand_at_each_server_those_that_failed_too(tmp_
     assert [shown["salesforce"][name] for name in ("calls", "failures", "ms")] == [2, 1, 30]
     assert [shown["other"][name] for name in ("calls", "failures", "ms")] == [0, 0, None]
     assert "2, 1 failed, 30 ms" in toolroute(*asked).stdout
+
+
+def test_a_log_without_end_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"query": "' + "a" * 17 * 2**20, encoding="utf-8")
+    with pytest.raises(InvalidInput, match="line 1 has more than 16,777,216 characters"):
+        read_past(log)
+    log.write_text('{"query": "add", "used": ["sum:add"]}\n' * 100_001, encoding="utf-8")
+    with pytest.raises(InvalidInput, match="more than 100,000 tasks"):
+        read_past(log)

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from orchestrator.catalogue.export import keys_by_name
 from orchestrator.common.json_input import read_json, reading, slip, spellings
+from orchestrator.errors import InvalidInput
 from orchestrator.experience import transcripts
 from orchestrator.records.outcome import WHEN, Use, is_past
 from orchestrator.records.request import MAX_QUERY_CHARS
@@ -20,6 +21,11 @@ FORM = (
     'give one JSON object per line: {"query", "used": ["server:name", ...], "ok", "actor", "at"}, or a chat with its '
     '"messages", or a transcript of Claude Code, Cursor or Codex'
 )
+
+_MOST_CHARS = 16 * 2**20
+"""The characters of one line. A chat with three of the largest images that an API takes has as many."""
+_MOST_TASKS = 100_000
+"""The tasks of one log. A tenant uses its newest 10,000, and 100,000 short tasks are read within 180 MiB."""
 
 
 def seconds(value: object) -> object:
@@ -76,18 +82,32 @@ class _Chat(BaseModel):
 
 
 def read_past(path: Path) -> list[Past]:
-    """Read a log line by line. Raises InvalidInput with the file and line that cannot be used."""
+    """Read a log line by line.
+
+    Raises:
+        InvalidInput: A line cannot be used, or the log has more than 100,000 tasks.
+    """
     tasks: list[Past] = []
+    for task in _tasks_of_log(path):
+        if len(tasks) == _MOST_TASKS:
+            raise InvalidInput(
+                f"{path}: more than {_MOST_TASKS:,} tasks; give the newest tasks alone"
+            )
+        tasks.append(task)
+    return tasks
+
+
+def _tasks_of_log(path: Path) -> Iterator[Past]:
     for is_transcript, group in groupby(
         _records(path), lambda numbered: transcripts.is_line(numbered[1])
     ):
         if is_transcript:
-            tasks += _tasks(transcripts.message(record) for _, record in group)
+            yield from _tasks(transcripts.message(record) for _, record in group)
             continue
         for number, record in group:
             with reading(f"{path}:{number}", FORM):
-                tasks += _tasks_of_record(record)
-    return tasks
+                tasks = _tasks_of_record(record)
+            yield from tasks
 
 
 def _tasks_of_record(record: dict[str, Any]) -> list[Past]:
@@ -112,7 +132,12 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank, with their numbers. U+2028, which JSON may hold, ends no line."""
     with reading(path, FORM), path.open(encoding="utf-8-sig", newline="\n") as file:
-        yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
+        lines = iter(lambda: file.readline(_MOST_CHARS + 1), "")
+        for number, line in enumerate(lines, 1):
+            if len(line) > _MOST_CHARS:
+                raise ValueError(f"line {number} has more than {_MOST_CHARS:,} characters")
+            if line.strip():
+                yield number, line
 
 
 def with_keys(tasks: Sequence[Past], tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
