@@ -90,6 +90,15 @@ COOKIE = {
     "components": {"securitySchemes": {"session": {"type": "apiKey", "in": "cookie", "name": "sid"}}},
     "security": [{"session": []}],
 }
+TWO_COOKIES = {
+    "components": {
+        "securitySchemes": {
+            "session": {"type": "apiKey", "in": "cookie", "name": "sid"},
+            "form": {"type": "apiKey", "in": "cookie", "name": "csrf"},
+        }
+    },
+    "security": [{"session": [], "form": []}],
+}
 LIMITS = {"limits": {"properties": {"max": {"type": "integer"}}}, "ok": {"type": "boolean"}, "tags": {"type": "array"}}
 OLDER_FORM = {
     "swagger": "2.0",
@@ -242,12 +251,14 @@ async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
             {"content-type": "application/xml", "body": "<it/>"},
         ),
         (operation(**COOKIE), {}, {"cookie": "sid=***"}),
+        (operation(**TWO_COOKIES), {}, {"cookie": "sid=***; csrf=***"}),
     ],
 )
 async def test_a_call_is_sent_in_the_form_of_its_operation(
     api: Api, document: dict[str, Any], arguments: dict[str, Any], sent: dict[str, str]
 ) -> None:
-    credentials = {"session": "s3cret-session"} if "security" in document else None
+    schemes = document.get("components", {}).get("securitySchemes", {})
+    credentials = {scheme: f"s3cret-{scheme}" for scheme in schemes}
     executor = OpenApiExecutor(document, url=api.url, credentials=credentials)
     answer = await api.call_of(document, "do", executor, arguments)
     assert answer | sent == answer

@@ -136,7 +136,8 @@ class OpenApiExecutor(HttpExecutor):
         elif kind == "apikey" and scheme.get("in") == "header":
             headers[scheme["name"]] = secret
         elif kind == "apikey":
-            headers["Cookie"] = f"{scheme['name']}={secret}"
+            cookies = [headers["Cookie"]] if "Cookie" in headers else []
+            headers["Cookie"] = "; ".join([*cookies, f"{scheme['name']}={secret}"])
         elif kind == "basic" or str(scheme.get("scheme", "")).lower() == "basic":
             headers["Authorization"] = f"Basic {b64encode(secret.encode()).decode()}"
         else:  # HTTP bearer, OAuth 2 and OpenID Connect.
