@@ -1,6 +1,7 @@
 """Many routes at once: each gets its turn, and no tenant and no event loop waits long."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Sequence
 
@@ -54,6 +55,20 @@ async def test_a_timeout_ends_routes_that_wait_for_their_turn() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
                 await asyncio.gather(*map(router.route, requests(20)))
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_cancelled_route_leaves_no_coroutine_behind() -> None:
+    async with Router(sample()) as router:
+        await router.warm()
+        for turns in range(1, 8):
+            route = asyncio.create_task(router.route("Erstatte bitte die Zahlung des Kunden, der zweimal bezahlt hat"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            route.cancel()
+            await asyncio.wait([route])
+            assert route.cancelled()
+    gc.collect()
 
 
 async def test_one_tenants_long_tasks_delay_no_other_tenant() -> None:

@@ -24,7 +24,7 @@ _LONG_CHARACTERS = 1_000
 class Computing:
     """Runs the work of routes: in turn on the event loop, or in a thread if it takes long.
 
-    On the event loop, one route computes at a time, and after each of its parts all other tasks run once. Long tasks
+    On the event loop, one route computes at a time, and before each of its parts all other tasks run once. Long tasks
     have a thread of their own, one at a time for each tenant, so that they do not delay other tenants.
     """
 
@@ -61,9 +61,9 @@ class Computing:
     async def _in_turn(self, work: Callable[[], R]) -> R:
         turn = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         async with turn:
-            result = work()
+            # The others run first. A route that is cancelled meanwhile has no result to lose, such as a coroutine.
             await asyncio.sleep(0)
-        return result
+            return work()
 
 
 def is_long(query: str) -> bool:
