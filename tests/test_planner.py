@@ -1,5 +1,4 @@
-"""The plan without a model: one step per part or per object to read, each bound to a match. Unclear arguments are
-missing."""
+"""The plan without a model: at most one step per part, each bound to a match. Unclear arguments are missing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from orchestrator.records.plan import Plan
 from orchestrator.records.tool import Match, Stage, Tool
 from orchestrator.runtime.router import Router
 from tests.catalogues import tool
-from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, decision, plan_without_model, schema
+from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, READS, decision, plan_without_model, schema
 
 MAX_CUT = 4_000
 """The most characters of a task that is planned."""
@@ -69,47 +68,17 @@ async def test_a_part_without_action_joins_the_part_before_it() -> None:
     assert [step.tool for step in (await planned(found)).steps] == [READ.key, ADD_NOTE.key]
 
 
-CHANNEL = schema("channel", channel={"type": "string"})
-CLIPS = tool("kick:get_channel_clips", "Get the clips of a channel", input_schema=CHANNEL)
-DETAILS = tool("kick:get_channel_details", "Get the details of a channel", input_schema=CHANNEL)
-CARD = tool("board:create_card", "Create a card")
-LABEL = tool("board:create_label", "Create a label")
-
-
-def of_tools(task: str, *tools: Tool, least: float = 0.2) -> Decision:
-    """A Decision with the first tool first, and the others at the least probability."""
-    matches = tuple(Match(tool=item, probability=least if place else 0.9) for place, item in enumerate(tools))
-    return replace(decision(task), matches=matches, recommended=(tools[0].key,))
-
-
-@pytest.mark.parametrize(
-    ("task", "arguments"),
-    [
-        ("Get the channel clips and the channel details of 'kim'", ["kim", "kim"]),
-        ("Get the channel details of 'kim', and the channel clips of 'lee'", ["kim", "lee"]),
-    ],
-)
-async def test_each_object_to_read_is_a_step(task: str, arguments: list[str]) -> None:
-    made = await planned(of_tools(task, CLIPS, DETAILS))
-    assert {step.tool for step in made.steps} == {CLIPS.key, DETAILS.key}
-    assert [step.arguments["channel"] for step in made.steps] == arguments
-    assert [step.depends_on for step in made.steps] == [(), ()]
-    assert made.warnings == ()
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        of_tools("Create a card and a label", CARD, LABEL),
-        of_tools("Get the channel clips with all details", CLIPS, DETAILS),
-        of_tools("Get the channel clips and not the channel details", CLIPS, DETAILS),
-        of_tools("Get the channel clips and the channel details", CLIPS, DETAILS, least=0.05),
-        of_tools("Get the channel clips and the channel details", CLIPS, replace(DETAILS, server="other")),
-    ],
-)
-async def test_a_list_without_evidence_is_one_step(found: Decision) -> None:
-    made = await planned(found)
-    assert [step.tool for step in made.steps] == [found.recommended[0]]
+async def test_a_condition_behind_a_list_is_not_dropped() -> None:
+    of_repo = schema(repo={"type": "string"})
+    pulls = tool("hub:list_pulls", "List the pulls of a repository", input_schema=of_repo, annotations=READS)
+    issues = tool("hub:list_issues", "List the issues of a repository", input_schema=of_repo, annotations=READS)
+    matches = (Match(tool=pulls, probability=0.9), Match(tool=issues, probability=0.5))
+    task = 'list the issues and pulls of repo "acme/x" from last week'
+    made = await planned(replace(decision(task), matches=matches, recommended=(pulls.key,)))
+    assert [(step.tool, step.arguments) for step in made.steps] == [(pulls.key, {"repo": "acme/x"})]
+    (warning,) = made.warnings
+    assert "these words of the task: issues, last, week;" in warning
+    assert "in a sentence of their own" in warning
 
 
 async def test_a_part_left_out_is_no_step(router: Router) -> None:

@@ -1,7 +1,4 @@
-"""The planner without a model: a step per clause, bound to a match, or one per object of a clause that reads.
-
-It never searches and never guesses.
-"""
+"""The planner without a model: at most one step per clause, bound to a match. It never searches and never guesses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +18,6 @@ from orchestrator.pipeline.clauses import (
     split_left_out,
 )
 from orchestrator.planning.arguments import WHOLE, extract, given_for
-from orchestrator.planning.objects import Object, objects_of
 from orchestrator.planning.unread import unread
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
@@ -44,7 +40,7 @@ def plan(request: PlanRequest) -> Plan:
     reason = _unfit_for_plan(request)
     if reason:
         return finish(request, (), (reason,))
-    bound = _with_objects(request.decision, _bind(request))
+    bound = _bind(request)
     noun = "part" if len(bound) == 1 else "parts"
     warnings = []
     if len(bound) > MAX_STEPS:
@@ -105,21 +101,11 @@ class _Clause:
 
 @dataclass(frozen=True, slots=True)
 class _BoundClause:
-    """A clause, or one of its objects, with its probable match.
-
-    Attributes:
-        clause: The clause.
-        match: The match. None if no match is probable enough.
-        why: The reason.
-        task: The text of the step. It has one object of a clause that has several.
-        is_further: It is a further object of the clause before.
-    """
+    """A clause with its probable match. `match` is None if no match is probable enough, and `why` is the reason."""
 
     clause: _Clause
     match: Match | None
     why: str
-    task: str
-    is_further: bool = False
 
 
 def _clauses(decision: Decision) -> list[_Clause]:
@@ -187,7 +173,7 @@ def _bind(request: PlanRequest) -> list[_BoundClause]:
         task, _ = split_left_out(decision.query)
         best = _recommended(decision)
         whole = _Clause((task,), ())
-        return [_BoundClause(whole, best, best.why or "the best match", task)]
+        return [_BoundClause(whole, best, best.why or "the best match")]
     bound = []
     for clause in clauses:
         probability, best = _best_for(decision, clause.positions)
@@ -196,37 +182,8 @@ def _bind(request: PlanRequest) -> list[_BoundClause]:
         if probability < PART_SHARE * request.min_confidence:
             match = None
             why = "the probability of every match is too low for this part"
-        bound.append(_BoundClause(clause, match, why, clause.text))
+        bound.append(_BoundClause(clause, match, why))
     return bound
-
-
-def _with_objects(decision: Decision, bound: Sequence[_BoundClause]) -> list[_BoundClause]:
-    """Return the clauses. A clause whose objects have tools of their own has an entry for each object."""
-    entries: list[_BoundClause] = []
-    for item in bound:
-        others = {other.match.tool.key for other in bound if other.match and other is not item}
-        objects = _objects(decision, item.clause, item.match, others)
-        for number, entry in enumerate(objects):
-            why = f"named for an object of this part; {entry.match.why}"
-            entries.append(_BoundClause(item.clause, entry.match, why, entry.text, number > 0))
-        if not objects:
-            entries.append(item)
-    return entries
-
-
-def _objects(
-    decision: Decision, clause: _Clause, match: Match | None, others: set[str]
-) -> list[Object]:
-    """Return the objects of a clause, without those of tools that other clauses are bound to.
-
-    Empty if these name fewer than two tools.
-    """
-    if match is None:
-        return []
-    objects = objects_of(clause.text, match, decision.matches)
-    objects = [entry for entry in objects if entry.match.tool.key not in others]
-    keys = {entry.match.tool.key for entry in objects}
-    return objects if len(keys) > 1 else []
 
 
 def _best_for(decision: Decision, positions: Sequence[int]) -> tuple[float, Match]:
@@ -261,35 +218,21 @@ def _steps(request: PlanRequest, bound: Sequence[_BoundClause]) -> tuple[Step, .
         words_between = "."
         if start >= 0:
             words_between = task[end_of_last:start].strip().lower()
-        if steps and not item.is_further and words_between not in _SIDE_BY_SIDE:
+        if steps and words_between not in _SIDE_BY_SIDE:
             depends_on = tuple(step.id for step in steps)
         end = task.find(last_text, max(start, 0)) + len(last_text)
         end_of_last = max(end_of_last, end)
         step = Step(
             id=f"s{number}",
-            task=item.task,
+            task=item.clause.text,
             tool="",
             depends_on=depends_on,
             why=item.why,
         )
         if item.match:
-            step = _bound_step(request, step, item.clause.text, item.match)
+            step = _with_tool(request, step, item.match)
         steps.append(step)
     return tuple(steps)
-
-
-def _bound_step(request: PlanRequest, step: Step, clause: str, match: Match) -> Step:
-    """Return the step with its tool and arguments.
-
-    Objects may share a value ("the profile and the news of AAPL"), so the clause gives what the object's text lacks.
-    """
-    bound = _with_tool(request, step, match)
-    if not bound.missing or step.task == clause:
-        return bound
-    by_clause = _with_tool(request, replace(step, task=clause), match)
-    if len(by_clause.missing) < len(bound.missing):
-        return replace(by_clause, task=step.task)
-    return bound
 
 
 def _with_tool(request: PlanRequest, step: Step, match: Match) -> Step:
