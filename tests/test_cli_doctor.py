@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import Response
 
 from orchestrator.catalogue.files import tool_to_json
 from orchestrator.records.durable_names import COLLECTION
@@ -16,6 +17,7 @@ from orchestrator.store.vectors import collection_of
 from orchestrator.temporal.client import devserver
 from tests.catalogues import tool
 from tests.command_line import Run
+from tests.loopback import served
 from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry, free_port
 from tests.stores import KINDS, server_place, shipped
@@ -154,3 +156,16 @@ def test_doctor_names_a_lost_tool_that_an_import_mends(
         assert "'mail:send_7' are damaged" in found.stdout
         assert toolroute("tools", "import", str(file), "--store", place).exit_code == 0
         assert "ok store: " in toolroute("doctor", "--store", place).stdout
+
+
+def test_doctor_waits_once_for_a_store_that_fails(toolroute: Run, mcp_file: Path) -> None:
+    requests: list[str] = []
+
+    async def failing(scope: Any, receive: Any, send: Any) -> None:
+        requests.append(scope["type"])
+        await Response(status_code=404)(scope, receive, send)
+
+    with served(failing) as place:
+        found = toolroute("doctor", "--store", place)
+    assert "!! store: " in found.stdout
+    assert requests.count("http") == 1

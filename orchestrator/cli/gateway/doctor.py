@@ -107,6 +107,8 @@ class _Installation:
     def __init__(self, workspace: Workspace, options: Options) -> None:
         self._workspace = workspace
         self._options = options
+        self._store_fails = False
+        """Whether the check of the store failed. Then no other check waits for the store once more."""
 
     def checks(self, *, connects: bool) -> Sequence[Check]:
         embedder = "correct OPENAI_API_KEY or OPENAI_BASE_URL"
@@ -133,11 +135,10 @@ class _Installation:
     @cached_property
     def _catalogue(self) -> Catalogue:
         """The tenant's tools, none of a store that cannot be read: its own check reports it."""
-        try:
-            with closing(self._workspace.open_store(self._options)) as store:
-                return store.load(self._workspace.tenant).catalogue
-        except ToolrouteError:
+        if self._store_fails:
             return Catalogue()
+        with closing(self._workspace.open_store(self._options)) as store:
+            return store.load(self._workspace.tenant).catalogue
 
     def _embedder(self) -> Iterator[Finding]:
         from orchestrator.index.embed import embedder_for
@@ -158,9 +159,11 @@ class _Installation:
             yield Finding(EXTRA, "missing", detail, install_command(EXTRA))
 
     def _store(self) -> Iterator[Finding]:
+        self._store_fails = True
         with closing(self._workspace.open_store(self._options)) as store:
             store.backend.check_version()
             stored = store.load(self._workspace.tenant)
+            self._store_fails = False
             where = str(store) if store.exists else f"{store} (does not exist yet)"
         catalogue = stored.catalogue
         servers = counted(len(catalogue.places), "server")
@@ -181,11 +184,10 @@ class _Installation:
 
     def _left_over(self) -> Iterator[Finding]:
         """Find the stored servers that are in no configuration file any more. Another check reports a broken store."""
-        try:
-            with closing(self._workspace.open_store(self._options)) as store:
-                listings = left_over(store, self._workspace.tenant) if store.exists else {}
-        except ToolrouteError:
+        if self._store_fails:
             return
+        with closing(self._workspace.open_store(self._options)) as store:
+            listings = left_over(store, self._workspace.tenant) if store.exists else {}
         if listings:
             detail = (
                 f"stored, but no longer in any configuration file: {listings_in_words(listings)}"

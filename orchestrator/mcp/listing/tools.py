@@ -218,7 +218,8 @@ class Listing:
             limit = f"{MAX_LISTING_BYTES // 2**20} MiB of tools"
         if limit:
             raise InvalidCatalogue(
-                f"server {self._spec.name!r} lists over {limit}; the listing is rejected"
+                f"server {self._spec.name!r} lists over {limit}; the listing is rejected. Have the server list fewer "
+                "tools by its own settings"
             )
 
     def _tool(self, record: Any) -> Tool:

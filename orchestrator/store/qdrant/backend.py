@@ -13,7 +13,7 @@ from orchestrator.store.backend import EXPERIENCE, TOOLS, Backend, without_crede
 from orchestrator.store.points import Points
 from orchestrator.store.qdrant.points import QdrantPoints
 from orchestrator.store.qdrant.rest import Connections, Rest
-from orchestrator.store.qdrant.retries import Refused
+from orchestrator.store.qdrant.retries import AnswerTooLarge, Refused
 
 _CATALOGUES = "tool_catalogues"
 _COLLECTIONS = {TOOLS: (f"{COLLECTION}__", _CATALOGUES), EXPERIENCE: ("tool_experience__",)}
@@ -133,6 +133,9 @@ class QdrantBackend(Backend):
             # The text may have data of other programs.
             what = "does not answer like a Qdrant server"
             remedy = "give the address of its REST interface without a further path, such as http://localhost:6333"
+        elif isinstance(error, AnswerTooLarge):
+            what = f"cannot be read: {why}"
+            remedy = "check whether this is the address of a Qdrant server"
         elif sentence:
             what = f"answers with HTTP status {status}: {why}"
             remedy = _remedy_of_answer(sentence, status)

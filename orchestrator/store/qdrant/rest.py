@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.options import store_key
-from orchestrator.store.qdrant.retries import Refused, Retries
+from orchestrator.store.qdrant.retries import AnswerTooLarge, Refused, Retries
 
 if TYPE_CHECKING:
     from httpx2 import URL, Client
@@ -65,8 +65,8 @@ class Connections:
             response = self._opened().request(method, path.lstrip("/"), timeout=timeout_s, **given)
         except httpx2.TimeoutException as error:
             raise TimeoutError(f"no answer within {timeout_s:g} s") from error
-        except AnswerTooLong as error:  # A reader of pages then asks for fewer records.
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error), 0.0) from error
+        except AnswerTooLong as error:
+            raise AnswerTooLarge(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error), 0.0) from error
         except httpx2.HTTPError as error:
             raise ConnectionError(str(error)) from error
         if response.status_code != 200:

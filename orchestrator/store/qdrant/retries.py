@@ -31,6 +31,10 @@ class Refused(OSError):
         self.retry_after_s = retry_after_s
 
 
+class AnswerTooLarge(Refused):
+    """The answer is larger than toolroute reads. A reader of pages then asks for fewer records."""
+
+
 class Retries:
     """Repeats the requests to one server.
 
