@@ -6,6 +6,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 
 import pytest
@@ -16,6 +17,7 @@ from orchestrator import Router
 from orchestrator.errors import StoreUnavailable
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.store.qdrant import retries
+from orchestrator.store.qdrant.rest import Connections
 from orchestrator.store.store import Store
 from tests.catalogues import sample
 from tests.loopback import served
@@ -54,11 +56,14 @@ def _answering(answer: Callable[[socket.socket], object]) -> socket.socket:
     """Start a server that treats each connection in this way, until it is closed."""
     listening = socket.create_server(("127.0.0.1", 0))
 
+    def treat(connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            answer(connection)
+
     def serve() -> None:
         with suppress(OSError):
             while True:
-                with suppress(ssl.SSLError), listening.accept()[0] as connection:
-                    answer(connection)
+                threading.Thread(target=treat, args=listening.accept()[:1], daemon=True).start()
 
     threading.Thread(target=serve, daemon=True).start()
     return listening
@@ -141,20 +146,61 @@ def test_a_wrong_address_gets_the_remedy_that_fits(front: QdrantFront) -> None:
 
 
 def _drip_headers(connection: socket.socket) -> None:
-    connection.recv(65_536)
     connection.sendall(b"HTTP/1.1 200 OK\r\n")
     for number in range(600):
         connection.sendall(b"x-%d: y\r\n" % number)
         time.sleep(0.1)
 
 
+def _keep_silent(_: socket.socket) -> None:
+    time.sleep(60)
+
+
+def _read_slowly(connection: socket.socket) -> None:
+    for _ in range(600):
+        connection.recv(65_536)
+        time.sleep(0.1)
+
+
 def test_headers_that_drip_end_at_the_timeout() -> None:
-    with closing(_answering(_drip_headers)) as dripping:
+    def drip(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        _drip_headers(connection)
+
+    with closing(_answering(drip)) as dripping:
         store = Store(f"http://127.0.0.1:{dripping.getsockname()[1]}", embedder=shipped(), timeout_s=1)
         began = time.monotonic()
         with pytest.raises(StoreUnavailable, match="no answer within 1 s"):
             store.load("local")
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("be_late", "content"), [(_drip_headers, None), (_keep_silent, None), (_read_slowly, bytes(64 * 2**20))]
+)
+def test_a_late_request_ends_no_other(be_late: Callable[[socket.socket], object], content: bytes | None) -> None:
+    arrived, is_over = threading.Semaphore(0), threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        if b"/late" in connection.recv(65_536):
+            be_late(connection)
+            return
+        arrived.release()
+        is_over.wait(60)
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+
+    with closing(_answering(answer)) as server, ThreadPoolExecutor() as pool:
+        connections = Connections(f"http://127.0.0.1:{server.getsockname()[1]}", "shown", 60)
+        others = [pool.submit(connections.send, "GET", "/other", None, 60) for _ in range(4)]
+        for _ in others:
+            assert arrived.acquire(timeout=60)
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"no answer within 0\.5 s"):
+            connections.send("PUT", "/late", content, 0.5)
+        assert time.monotonic() - began < 30
+        is_over.set()
+        assert [other.result() for other in others] == [b"ok"] * 4
+        connections.close()
 
 
 def test_an_answer_that_unpacks_to_too_much_is_not_read_to_its_end() -> None:

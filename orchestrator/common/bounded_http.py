@@ -10,7 +10,7 @@ import asyncio
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from threading import Event, Timer
+from contextvars import ContextVar
 from typing import Any
 
 import httpx2
@@ -23,7 +23,9 @@ ACCEPTED = {"accept-encoding": "gzip"}
 _GZIP = zlib.MAX_WBITS | 16
 """zlib's number for data with a gzip header."""
 _PIECE = 2**18
-"""Bytes that are unpacked at a time. The limit is checked after each piece, so a bomb never fills the memory."""
+"""Bytes that are unpacked or sent at a time. The limits are checked at each piece, so a bomb never fills the memory."""
+_deadline: ContextVar[float | None] = ContextVar("_deadline", default=None)
+"""The time (monotonic) at which the request that this thread makes has to end, or None for no limit."""
 
 
 class AnswerTooLong(httpx2.ReadError):
@@ -31,10 +33,7 @@ class AnswerTooLong(httpx2.ReadError):
 
 
 class BoundedClient(httpx2.Client):
-    """Reads each answer within the limits. Otherwise it raises AnswerTooLong or ReadTimeout.
-
-    A late answer also ends the client's other requests, because it closes all connections.
-    """
+    """Reads each answer within the limits. Otherwise it raises AnswerTooLong or ReadTimeout."""
 
     def __init__(self, *, headers: Mapping[str, str] | None = None, **settings: Any) -> None:
         super().__init__(
@@ -42,35 +41,72 @@ class BoundedClient(httpx2.Client):
             event_hooks={"response": [limit]},
             **settings,
         )
+        for transport in (self._transport, *self._mounts.values()):
+            pool: Any = getattr(transport, "_pool", None)
+            if hasattr(pool, "_network_backend"):  # httpx2 has no public way to it.
+                pool._network_backend = _TimedNetwork(pool._network_backend)  # noqa: SLF001
 
     def send(
         self, request: httpx2.Request, *, stream: bool = False, **options: Any
     ) -> httpx2.Response:
-        is_late = Event()
-        timer = Timer(_limit_s(request) or 0, self._drop, (is_late,))
-        timer.daemon = True
-        if _limit_s(request) is not None:
-            timer.start()
+        limit_s = _limit_s(request)
+        before = _deadline.set(None if limit_s is None else time.monotonic() + limit_s)
         try:
             response = super().send(request, stream=True, **options)
             try:
                 response.read()
             finally:
                 response.close()
-        except httpx2.TransportError:
-            if is_late.is_set():
-                raise _late(request) from None
-            raise
+        except (httpx2.ReadTimeout, httpx2.WriteTimeout):
+            raise _late(request) from None
         finally:
-            timer.cancel()
+            _deadline.reset(before)
         return response
 
-    def _drop(self, is_late: Event) -> None:
-        """Close the connections, because nothing else ends a read to which bytes still come."""
-        is_late.set()  # First: the read fails in its thread as soon as its connection is closed.
-        for transport in (self._transport, *self._mounts.values()):
-            if transport is not None:
-                transport.close()
+
+class _TimedNetwork:
+    """Opens connections on which a request ends at its deadline, also while bytes still come."""
+
+    def __init__(self, network: Any) -> None:
+        self._network = network
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._network, name)
+
+    def connect_tcp(self, *place: Any, **options: Any) -> "_TimedConnection":
+        return _TimedConnection(self._network.connect_tcp(*place, **options))
+
+
+class _TimedConnection:
+    """A connection that serves one request after the other, each until the deadline of its thread."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        received: bytes = self._connection.read(max_bytes, _left_s(timeout))
+        return received
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        for start in range(0, len(buffer), _PIECE):
+            self._connection.write(buffer[start : start + _PIECE], _left_s(timeout))
+
+    def start_tls(self, *context: Any, **options: Any) -> "_TimedConnection":
+        return _TimedConnection(self._connection.start_tls(*context, **options))
+
+
+def _left_s(timeout: float | None) -> float | None:
+    """Return the seconds that one step of a request may take."""
+    deadline = _deadline.get()
+    if deadline is None:
+        return timeout
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise httpx2.ReadTimeout("the deadline has passed")
+    return left_s if timeout is None else min(timeout, left_s)
 
 
 class AsyncBoundedClient(httpx2.AsyncClient):
