@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from orchestrator import Catalogue, Router, ToolCall
-from orchestrator.errors import InvalidCatalogue, InvalidConfig
+from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidConfig
 from orchestrator.temporal.worker.executors import Executors
 from orchestrator.temporal.worker.openapi_executor import OpenApiExecutor
 from tests.loopback import served
@@ -86,6 +86,11 @@ def operation(*parameters: dict[str, Any], body: str = "", fields: Any = None, *
 
 IDS = {"name": "ids", "schema": {"type": "array", "items": TEXT}}
 WHERE = {"name": "where", "in": "query", "schema": {"type": "object"}}
+INTEGERS = {"type": "object", "additionalProperties": {"type": "integer"}}
+AS_JSON = {"name": "ids", "in": "query", "content": {"application/json": {"schema": INTEGERS}}}
+AS_TEXT = {"name": "ids", "content": {"application/json": {"schema": TEXT}}}
+TENANT = {"name": "tenant", "in": "query", "schema": TEXT}
+IN_QUERY = {"components": {"securitySchemes": {"k": {"type": "apiKey", "in": "query", "name": "api_key"}}}}
 COOKIE = {
     "components": {"securitySchemes": {"session": {"type": "apiKey", "in": "cookie", "name": "sid"}}},
     "security": [{"session": []}],
@@ -252,6 +257,9 @@ async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
         ),
         (operation(**COOKIE), {}, {"cookie": "sid=***"}),
         (operation(**TWO_COOKIES), {}, {"cookie": "sid=***; csrf=***"}),
+        (operation(AS_JSON), {"ids": {"a": 1}}, {"query": "ids=%7B%22a%22%3A1%7D"}),
+        (operation({**AS_JSON, "in": "header"}), {"ids": {"a": 1}}, {"ids": '{"a":1}'}),
+        (operation({**AS_TEXT, "in": "query"}), {"ids": "a,b"}, {"query": "ids=a%2Cb"}),
     ],
 )
 async def test_a_call_is_sent_in_the_form_of_its_operation(
@@ -288,6 +296,43 @@ def test_a_model_is_not_asked_for_what_it_cannot_send() -> None:
     document = operation(header, body="application/json", fields={"id": {**TEXT, "readOnly": True}, "name": TEXT})
     (tool,) = Catalogue.from_openapi(document)
     assert tool.input_schema == {"type": "object", "properties": {"name": TEXT}}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "fields", "message"),
+    [
+        (WHERE, {"api_key": "evil"}, "a field of 'where' would be sent as 'api_key', .* leave it out"),
+        (WHERE, {"API_Key": {"a": "evil"}}, r"would be sent as 'API_Key\[a\]', .* leave it out"),
+        (WHERE, {"tenant": "other"}, "would be sent as 'tenant', .* give it as the argument 'tenant'"),
+        ({**WHERE, "style": "deepObject"}, {"max": 1}, r"would be sent as 'where\[max\]'"),
+    ],
+)
+async def test_a_field_of_an_object_is_not_sent_as_another_parameter(
+    api: Api, parameter: dict[str, Any], fields: dict[str, Any], message: str
+) -> None:
+    literal = {**TENANT, "name": "where[max]"}
+    document = operation(parameter, TENANT, literal, security=[{"k": []}], **IN_QUERY)
+    executor = OpenApiExecutor(document, url=api.url, credentials={"k": "s3cret-key"})
+    with pytest.raises(InvalidArguments, match=message):
+        await api.call_of(document, "do", executor, {"where": fields, "tenant": "mine"})
+    answer = await api.call_of(document, "do", executor, {"where": {"free": 1}, "tenant": "mine", "where[max]": "2"})
+    assert "free" in answer["query"]
+
+
+def test_the_schema_of_a_parameter_may_stand_in_its_content() -> None:
+    (tool,) = Catalogue.from_openapi(operation(AS_JSON))
+    assert (tool.input_schema or {})["properties"]["ids"] == INTEGERS
+
+
+@pytest.mark.parametrize("style", ["label", "matrix"])
+def test_an_operation_with_a_style_that_is_not_sent_is_left_out(style: str, caplog: pytest.LogCaptureFixture) -> None:
+    document = operation({**IDS, "in": "path", "style": style})
+    document["paths"]["/other"] = {"get": {"operationId": "kept"}}
+    (tool,) = Catalogue.from_openapi(document)
+    assert tool.name == "kept"
+    assert (
+        f"the operation POST /do is left out: the style {style!r} of its parameter 'ids' cannot be sent" in caplog.text
+    )
 
 
 def test_a_nullable_field_takes_null() -> None:

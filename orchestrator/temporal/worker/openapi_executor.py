@@ -6,14 +6,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin
 
-from orchestrator.catalogue.openapi import (
-    WHOLE_BODY,
-    OpenApi,
-    Operation,
-    encoded_body,
-    joined,
-    query_fields,
-)
+from orchestrator.catalogue.openapi import WHOLE_BODY, OpenApi, Operation
+from orchestrator.catalogue.openapi_request import encoded_body, joined, query_fields
 from orchestrator.common.fields import named
 from orchestrator.errors import InvalidConfig, UnknownTool
 from orchestrator.mcp.config.launch import Expansion, environment
@@ -76,7 +70,12 @@ class OpenApiExecutor(HttpExecutor):
         self.secrets.add(self._credentials.values())
 
     async def execute(self, call: ToolCall) -> ToolResult:
-        """Send the operation and return the reply."""
+        """Send the operation and return the reply.
+
+        Raises:
+            InvalidArguments: A field of an object would be sent as another parameter, or as an API key.
+            UnknownTool: The description has no operation of this name.
+        """
         operation = self._api.operations.get(call.tool.name)
         if operation is None:
             raise UnknownTool(

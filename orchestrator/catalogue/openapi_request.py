@@ -1,0 +1,92 @@
+"""The arguments of a call as the query, headers, path and body of an OpenAPI operation."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from orchestrator.catalogue.openapi import ANY, FORM, JSON, MULTIPART, Operation, is_json
+from orchestrator.errors import InvalidArguments
+
+
+def encoded_body(operation: Operation, body: Any) -> tuple[str, dict[str, Any]]:
+    """Return the content type of a body, and the arguments with which httpx sends it.
+
+    Args:
+        operation: The operation.
+        body: The fields of the body, or the whole body.
+    """
+    media_type = operation.media_type or JSON
+    if is_json(media_type):
+        sent = JSON if media_type in ANY else media_type
+        return sent, {"content": json.dumps(body, ensure_ascii=False).encode()}
+    if media_type == FORM:
+        return media_type, {"content": urlencode(list(form_fields(body)))}
+    if media_type == MULTIPART:  # httpx adds the boundary to the content type.
+        return "", {"files": [(name, (None, text)) for name, text in form_fields(body)]}
+    return media_type, {"content": plain_text(body)}
+
+
+def query_fields(operation: Operation, name: str, value: Any) -> list[tuple[str, str]]:
+    """Return the parameters of a query for one argument, in the style of its parameter.
+
+    Raises:
+        InvalidArguments: A field of the argument would be sent as another parameter, or as an API key.
+    """
+    if name in operation.separators or name in operation.whole:
+        return [(name, joined(operation, name, value))]
+    is_spread = isinstance(value, Mapping) and name not in operation.deep
+    fields = list(form_fields(value if is_spread else {name: value}))
+    for sent, _ in fields:
+        _check_field(operation, name, sent)
+    return fields
+
+
+def _check_field(operation: Operation, name: str, sent: str) -> None:
+    """Refuse a field that is sent under the name of another parameter."""
+    if sent == name:
+        return
+    in_query = {other for other, place in operation.locations.items() if place == "query"}
+    # Some servers ignore the case of a name, and read `a[b]` as `a`.
+    spellings = {sent.lower(), sent.partition("[")[0].lower()}
+    for other in sorted((in_query | operation.key_names) - {name}):
+        if other.lower() in spellings:
+            is_key = other in operation.key_names
+            remedy = "leave it out" if is_key else f"give it as the argument {other!r}"
+            raise InvalidArguments(
+                f"{operation.name}: a field of {name!r} would be sent as {sent!r}, which is a parameter of its own: "
+                f"{remedy}"
+            )
+
+
+def joined(operation: Operation, name: str, value: Any) -> str:
+    """Return a list as `a,b`, and an object as `key,a` or `key=a`, with the separator of the parameter.
+
+    A parameter with `content` is JSON, but a string is sent as it is. Documents state JSON also for a name in a path,
+    such as `/blocklists/{name}` of stream-io-api.com.
+    """
+    if name in operation.whole and not isinstance(value, str):
+        return json.dumps(value, separators=(",", ":"))
+    if isinstance(value, Mapping):
+        between = "=" if name in operation.exploded else operation.separators.get(name, ",")
+        items = [f"{key}{between}{plain_text(part)}" for key, part in value.items()]
+    else:
+        items = [plain_text(part) for part in (value if isinstance(value, list) else [value])]
+    return operation.separators.get(name, ",").join(items)
+
+
+def form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the fields of a form: `a=1`, `list=x` and `list=y`, and `of[key]=z` for a field of an object."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from form_fields(part, f"{name}[{key}]" if name else str(key))
+    elif isinstance(value, list):
+        for part in value:
+            yield from form_fields(part, name)
+    elif value is not None:
+        yield name, plain_text(value)
+
+
+def plain_text(value: Any) -> str:
+    """Return a value as it stands in an address, a header or a form."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
