@@ -41,9 +41,18 @@ def faulty(fault: str, **own: float) -> dict[str, Any]:
         ({"command": "x", "env": {"A": "${MISSING_ONE}"}}, InvalidConfig, "MISSING_ONE"),
         ({"url": "http://127.0.0.1:9/mcp"}, ServerUnavailable, "http://127.0.0.1:9 cannot be reached"),
         (faulty("mute", connect_timeout_s=1), ServerUnavailable, "not connected within 1 s"),
-        (faulty("crowded"), InvalidCatalogue, "lists over 5,000 tools"),
-        (faulty("decorated"), InvalidCatalogue, "lists over 4 MiB of tools"),
-        pytest.param(faulty("endless"), InvalidCatalogue, "or 500 pages", marks=pytest.mark.slow),
+        (faulty("crowded"), InvalidCatalogue, "lists at least 5,001 tools, the limit is 5,000: "),
+        (
+            faulty("decorated"),
+            InvalidCatalogue,
+            "Name the needed ones in includeTools of its entry",
+        ),
+        pytest.param(
+            faulty("endless"),
+            InvalidCatalogue,
+            "lists at least 501 pages of tools, the limit is 500: ",
+            marks=pytest.mark.slow,
+        ),
         (faulty("misshapen"), InvalidCatalogue, "its tool number 1 of its page cannot be read ("),
         (faulty("nameless"), InvalidCatalogue, "its tool '' cannot be read (name: "),
         (faulty("heavy"), ServerUnavailable, "it sent a message of more than 16 MiB"),
@@ -193,18 +202,32 @@ async def test_a_definition_over_the_limit_is_refused_by_name_and_takes_no_other
     async with Connections(config(bad=faulty("wide"))) as servers:
         assert [tool.name for tool in await servers.tools("bad")] == ["it"]
         assert (await servers.call("bad:it")).text == "fine"
-    assert "server bad: its tool 'wide' cannot be read (it has more than 64 KiB) and is skipped" in caplog.text
+    assert "its tool 'wide' cannot be read (it has 294 KiB, the limit is 256 KiB) and is skipped" in caplog.text
 
 
-async def test_of_a_hoard_of_resources_the_first_four_mebibytes_are_read() -> None:
+async def test_readable_tools_that_are_included_are_counted_and_none_of_them_goes_silently() -> None:
+    spoilt = faulty("spoilt")
+    named = {**faulty("crowded"), "includeTools": ["tool_4999", "tool_5000"]}
+    async with Connections(config(spoilt=spoilt, named=named)) as servers:
+        assert len(await servers.tools("spoilt")) == 4_500
+        assert [tool.name for tool in await servers.tools("named")] == ["tool_4999", "tool_5000"]
+
+
+async def test_of_a_hoard_of_resources_four_mebibytes_are_read_and_no_other_list_is_shorter(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     offers = list[Offer]()
 
     async def keep(_: str, offer: Offer) -> None:
         offers.append(offer)
 
     async with Connections(config(bad=faulty("hoard")), host=Host(on_offer=keep)) as servers:
-        await servers.offer("bad")
-    assert len(offers[0].resources) == 69
+        for _ in range(2):
+            await servers.offer("bad")
+    sizes = len(offers[0].resources), len(offers[0].templates), len(offers[0].prompts)
+    assert sizes == (69, 1, 1), "the first resource alone is larger than the limit"
+    warning = "server bad: at least 132 of its resources are left out (the limit is 10,000 items and 4 MiB of them)"
+    assert [record.getMessage() for record in caplog.records].count(warning) == 1
 
 
 @pytest.mark.parametrize("fault", ["notices", "flood"])

@@ -36,10 +36,11 @@ _PROVIDER_NAMES = (r"[^A-Za-z0-9_-]", 64)
 """The characters that a name may not have, and its maximum length."""
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
 _MOST_NAMED = 30
+"""The parameters that an error for a model names. A schema may have thousands."""
 _LONGEST_NAME = 80
+"""The characters of a parameter's name in such an error."""
 _MOST_FAULTS = 5
-"""Limits of an error that a model reads: parameters with their names' length, and faults. A schema may have
-thousands."""
+"""The faults that such an error names."""
 
 
 _NAMING: tuple[Provider, ...] = ("openai", "mcp")

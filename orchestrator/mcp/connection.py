@@ -250,6 +250,7 @@ class Connection:
                 self._listing.extras,
                 self._listing.skills.values(),
                 self.secrets,
+                self._listing.warn_once,
             )
         if self.requests.host is not None and offer != self._offer:
             await self.requests.host.on_offer(self.spec.name, offer)

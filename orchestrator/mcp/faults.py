@@ -23,6 +23,7 @@ MAX_MESSAGE_BYTES, MAX_VALUES = 16 * 2**20, 500_000
 """10 million values fit into 16 MiB, and reading them takes seconds and 2 GB. This limit takes .25 s."""
 TOO_MUCH = f"a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB or {MAX_VALUES:,} values"
 _PIECE = 2**18
+"""The bytes of a message that are counted at once. The texts between all quotes of a long listing take 100 MB."""
 _LONGEST = 500
 _REFUSED_VERSION = ("unsupported protocol version", "invalid protocol version")
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -37,9 +38,7 @@ def is_too_much(message: bytes) -> bool:
         return True
     values = 0
     in_text = False
-    for start in range(
-        0, len(plain), _PIECE
-    ):  # Cut at once, the quotes of a long listing take 100 MB.
+    for start in range(0, len(plain), _PIECE):
         parts = plain[start : start + _PIECE].split(b'"')
         outside_of_texts = b"".join(parts[in_text::2])
         values += sum(map(outside_of_texts.count, (b",", b"[", b"{")))

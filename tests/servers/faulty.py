@@ -19,6 +19,16 @@ LISTINGS: dict[str, dict[str, Any]] = {
     "restart": {"tools": [tool("it"), tool("other")], "nextCursor": ""},  # Whatever the cursor is: one page.
     "wide": {"tools": [tool("it"), {**tool("wide"), "description": "wide " * 60_000}]},
 }
+HOARD: dict[str, dict[str, Any]] = {
+    "resources/list": {
+        "resources": [
+            {"uri": "a:0", "name": 2**22 * "n"},
+            *({"uri": f"a:{number}", "name": 60_000 * "n"} for number in range(200)),
+        ]
+    },
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "a:{b}", "name": "t"}]},
+    "prompts/list": {"prompts": [{"name": "p"}]},
+}
 A = {"a": {"type": "string"}}
 LISTINGS |= {
     "nil": {"tools": None},
@@ -76,8 +86,8 @@ class Faulty:
             return self.outcome("list", LISTINGS, {"tools": [tool("it")]}, params)
         if method == "tools/call":
             return self.outcome("call", ANSWERS, text("fine"))
-        if method == "resources/list" and self.fault == "hoard":
-            return {"resources": [{"uri": f"a:{number}", "name": 60_000 * "n"} for number in range(200)]}
+        if self.fault == "hoard" and method in HOARD:
+            return HOARD[method]
         if method == "logging/setLevel" and self.fault == "voiceless":
             return None
         raise LookupError(method)
@@ -101,7 +111,7 @@ class Faulty:
         if self.fault == "future":
             return {**HELLO, "protocolVersion": "2999-01-01"}
         if self.fault == "hoard":
-            return {**HELLO, "capabilities": {**HELLO["capabilities"], "resources": {}}}
+            return {**HELLO, "capabilities": {**HELLO["capabilities"], "resources": {}, "prompts": {}}}
         if self.fault == "voiceless":
             return {**HELLO, "capabilities": {**HELLO["capabilities"], "logging": {}}}
         return {**HELLO, "capabilities": {} if self.fault == "toolless" else HELLO["capabilities"]}
@@ -120,6 +130,11 @@ class Faulty:
     def list_crowded(self, params: dict[str, Any]) -> dict[str, Any]:
         """More tools than one server may have, on one page."""
         return {"tools": [tool(f"tool_{number}") for number in range(5_001)]}
+
+    def list_spoilt(self, params: dict[str, Any]) -> dict[str, Any]:
+        """As many tools as one server may have, after others that cannot be read."""
+        unreadable = [{**tool(f"bad_{number}"), "inputSchema": "no"} for number in range(1_500)]
+        return {"tools": unreadable + [tool(f"tool_{number}") for number in range(4_500)]}
 
     def list_decorated(self, params: dict[str, Any]) -> dict[str, Any]:
         """Small tools whose icons are large."""

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from mcp import Client
 
 MAX_ITEMS = 10_000
+"""The number of items that are read of each list."""
 MAX_BYTES = 4 * 2**20
-"""The limits of one server's lists. The rest is left out."""
+"""The size up to which items of each list are read, as JSON. An item that does not fit is left out."""
+_MOST_LEFT_OUT = 1_000
+"""The number of items that are left out before the list is read no further."""
 _MAX_PAGES = 200
-"""What a server offers beyond these is left out, so that a listing always ends."""
+"""The number of pages that are read of each list, so that it always ends."""
 
 Items = list[dict[str, Any]]
 """Records of the protocol as JSON."""
@@ -62,7 +65,11 @@ OnOffer = Callable[[str, Offer], Awaitable[None]]
 
 
 async def read_offer(
-    client: "Client", tools: dict[str, dict[str, Any]], skills: Iterable[Skill], secrets: Secrets
+    client: "Client",
+    tools: dict[str, dict[str, Any]],
+    skills: Iterable[Skill],
+    secrets: Secrets,
+    warn: Callable[[str], None],
 ) -> Offer:
     """Ask a connected server for its resources, templates and prompts, if it has the capability.
 
@@ -73,9 +80,10 @@ async def read_offer(
         tools: The server's tools.
         skills: The server's skills.
         secrets: Values to redact.
+        warn: Called for each list of which items are left out.
     """
     capabilities = client.server_capabilities
-    lists = _Lists()
+    lists = _Lists(warn)
     if capabilities.resources is not None:
         await lists.read(client.list_resources, "resources", "resources")
         await lists.read(client.list_resource_templates, "resource_templates", "templates")
@@ -104,16 +112,17 @@ class _Lists:
         fresh_s: Seconds for which all lists may be used, 0 without a limit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
         self.items: dict[str, Items] = {}
         self.fresh_s = 0.0
-        self._bytes = 0
 
     async def read(self, page: Callable[..., Awaitable[Any]], name: str, field: str) -> None:
         from mcp import MCPError
         from mcp.types import METHOD_NOT_FOUND
 
         items = self.items[field] = Items()
+        size = left_out = 0
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
             try:
@@ -125,15 +134,19 @@ class _Lists:
             self._limit((result.ttl_ms or 0) / 1000)
             for record in getattr(result, name):
                 item = record.model_dump(by_alias=True, mode="json", exclude_none=True)
-                self._bytes += len(compact(item))
-                if self._bytes > MAX_BYTES:
-                    return
+                item_size = len(compact(item))
+                if len(items) == MAX_ITEMS or size + item_size > MAX_BYTES:
+                    left_out += 1
+                    continue
+                size += item_size
                 items.append(item)
             former = cursor
             cursor = result.next_cursor
-            if not cursor or cursor == former or len(items) > MAX_ITEMS:
+            if not cursor or cursor == former or left_out > _MOST_LEFT_OUT:
                 break
-        del items[MAX_ITEMS:]
+        if left_out:
+            limit = f"the limit is {MAX_ITEMS:,} items and {MAX_BYTES // 2**20} MiB of them"
+            self._warn(f"at least {left_out:,} of its {field} are left out ({limit})")
 
     def _limit(self, fresh_s: float) -> None:
         if fresh_s:

@@ -1,6 +1,7 @@
 """Reads a server's listing, all pages of it, as Tool records."""
 
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from mcp.types import ListToolsResult
 
 MAX_PAGES = 500
+"""The number of pages that a listing may have."""
 MAX_TOOLS = 5_000
+"""The number of tools of a server that its entry may include. Among 34,761 public tools the largest server has 573."""
 MAX_LISTING_BYTES = 4 * 2**20
-MAX_DEFINITION_BYTES = 64 * 2**10
-"""The limits of one server's listing. Among 34,761 public tools the largest server has 573 tools and 250 KiB, and the
-largest definition has 12 KiB. A listing at a limit takes less than 300 MiB and 30 s to sync."""
-_TOO_LARGE = f"it has more than {MAX_DEFINITION_BYTES // 2**10} KiB"
+"""The size of these tools as JSON. The largest public server has 250 KiB. A listing at a limit takes less than 300 MiB
+and 30 s to sync."""
+MAX_DEFINITION_BYTES = 256 * 2**10
+"""The size of one definition as JSON. The largest public one has 12 KiB."""
 _TURN = 25
 """Number of tools read before other tasks get their turn, about two milliseconds."""
 _RECORD_FIELDS = {"title", "description", "input_schema", "annotations", "meta"}
@@ -84,33 +87,44 @@ class Listing:
             result["tools"] = await self._readable_tools(result["tools"])
 
     async def _readable_tools(self, listed: list[Any]) -> list[Any]:
-        readable = []
-        # One more than allowed, so that the listing is refused and its rest takes no memory.
-        for number, listed_tool in enumerate(listed[: MAX_TOOLS + 1], 1):
-            if self._bytes > MAX_LISTING_BYTES:
-                break
+        readable: list[Any] = []
+        for number, listed_tool in enumerate(listed, 1):
+            await _give_turn(number)
+            if not self._is_included(listed_tool):
+                continue
+            if len(readable) > MAX_TOOLS or self._bytes > MAX_LISTING_BYTES:
+                break  # The listing will be refused, and its rest shall take no memory.
             tool = used_parts(listed_tool)
             if self._is_readable_tool(tool, number):
                 readable.append(tool)
                 self._keep_extras(listed_tool)
-            await _give_turn(number)
         return readable
+
+    def _is_included(self, listed_tool: Any) -> bool:
+        name = listed_tool.get("name") if isinstance(listed_tool, dict) else None
+        return not isinstance(name, str) or self._spec.lists(name)
 
     def _is_readable(self, method: str, name: str, entry: Any) -> bool:
         reason = problem(method, {name: [entry]})
         if not reason:
             return True
-        skipped = self.secrets.redact(f"one of its {name} cannot be read ({reason})")
-        if skipped not in self._skipped:
-            self._skipped.add(skipped)
-            logger.warning("server %s: %s and is skipped", self._spec.name, skipped)
+        self.warn_once(f"one of its {name} cannot be read ({reason}) and is skipped")
         return False
+
+    def warn_once(self, problem: str) -> None:
+        """Log a problem of this connection's lists, without secrets, if it is new."""
+        problem = self.secrets.redact(problem)
+        if problem not in self._skipped:
+            self._skipped.add(problem)
+            logger.warning("server %s: %s", self._spec.name, problem)
 
     def _is_readable_tool(self, tool: Any, number: int) -> bool:
         size = len(compact(tool))
-        reason = (
-            _TOO_LARGE if size > MAX_DEFINITION_BYTES else problem("tools/list", {"tools": [tool]})
-        )
+        if size > MAX_DEFINITION_BYTES:
+            limit = f"the limit is {MAX_DEFINITION_BYTES // 2**10} KiB"
+            reason = f"it has {math.ceil(size / 2**10):,} KiB, {limit}"
+        else:
+            reason = problem("tools/list", {"tools": [tool]})
         if reason:
             name = tool.get("name") if isinstance(tool, dict) else None
             self._skip(
@@ -152,8 +166,6 @@ class Listing:
         tools: dict[str, Tool] = {}
         for number, record in enumerate(await self._records(client)):
             await _give_turn(number)
-            if not self._spec.lists(record.name):
-                continue
             try:
                 tool = self._tool(record)
             except InvalidCatalogue as error:
@@ -183,10 +195,7 @@ class Listing:
         ]
 
     def _skip_skill(self, name: str, reason: str) -> None:
-        problem = self.secrets.redact(f"its skill {name!r} is skipped ({reason})")
-        if problem not in self._skipped:
-            self._skipped.add(problem)
-            logger.warning("server %s: %s", self._spec.name, problem)
+        self.warn_once(f"its skill {name!r} is skipped ({reason})")
 
     async def _records(self, client: "Client") -> list[Any]:
         """Follow cursors to the end, or to a page that was there before."""
@@ -194,7 +203,7 @@ class Listing:
         names: set[str] = set()
         cursors: set[str] = set()
         page = await tools_page(client)
-        self._check_size(len(page.tools), 0)
+        self._check_size(len(page.tools), 1)
         while page.next_cursor:  # Some servers mean the end by an empty one, too.
             page_names = {tool.name for tool in page.tools}
             is_repeated = bool(page_names) and page_names <= names
@@ -206,21 +215,25 @@ class Listing:
             names |= page_names
             cursors.add(page.next_cursor)
             page = await tools_page(client, page.next_cursor)
-            self._check_size(len(records) + len(page.tools), len(cursors))
+            self._check_size(len(records) + len(page.tools), len(cursors) + 1)
         self.fresh_s = (page.ttl_ms or 0) / 1000
         return records + page.tools
 
     def _check_size(self, tools: int, pages: int) -> None:
-        limit = ""
-        if tools > MAX_TOOLS or pages >= MAX_PAGES:
-            limit = f"{MAX_TOOLS:,} tools or {MAX_PAGES:,} pages"
+        remedy = "Name the needed ones in includeTools of its entry"
+        if tools > MAX_TOOLS:
+            excess = f"at least {tools:,} tools, the limit is {MAX_TOOLS:,}"
         elif self._bytes > MAX_LISTING_BYTES:
-            limit = f"{MAX_LISTING_BYTES // 2**20} MiB of tools"
-        if limit:
-            raise InvalidCatalogue(
-                f"server {self._spec.name!r} lists over {limit}; the listing is rejected. Have the server list fewer "
-                "tools by its own settings"
-            )
+            limit = f"the limit is {MAX_LISTING_BYTES // 2**20} MiB"
+            excess = f"at least {self._bytes / 2**20:.1f} MiB of tools, {limit}"
+        elif pages > MAX_PAGES:
+            excess = f"at least {pages:,} pages of tools, the limit is {MAX_PAGES:,}"
+            remedy = "The server must end the listing, or list more tools on each page"
+        else:
+            return
+        raise InvalidCatalogue(
+            f"server {self._spec.name!r} lists {excess}: the listing is rejected. {remedy}"
+        )
 
     def _tool(self, record: Any) -> Tool:
         fields = record.model_dump(

@@ -26,10 +26,11 @@ from orchestrator.server.sessions.outcome_recorder import Conversation
 HANDLE_AFTER_S = 10.0
 """Seconds after which a call is answered by a handle. Most calls are shorter, and polling would only delay them."""
 _TTL_S = 3_600.0
+"""Seconds for which a handle is kept."""
 _POLL_MS = 2_000
+"""Milliseconds between two polls."""
 _MAX_HANDLES = 1_000
-"""Seconds for which a handle is kept, milliseconds between two polls, and the number of handles. Above it, the
-busiest tenant loses its oldest."""
+"""The number of handles. Above it, the busiest tenant loses its oldest."""
 logger = logging.getLogger(__name__)
 
 
