@@ -104,6 +104,17 @@ TWO_COOKIES = {
     },
     "security": [{"session": [], "form": []}],
 }
+
+
+def argument(place: str, name: str) -> dict[str, Any]:
+    return {"name": name, "in": place, "schema": TEXT}
+
+
+def keyed(place: str, name: str = "key") -> dict[str, Any]:
+    scheme = {"type": "apiKey", "in": place, "name": name}
+    return {"components": {"securitySchemes": {"k": scheme}}, "security": [{"k": []}]}
+
+
 LIMITS = {"limits": {"properties": {"max": {"type": "integer"}}}, "ok": {"type": "boolean"}, "tags": {"type": "array"}}
 OLDER_FORM = {
     "swagger": "2.0",
@@ -257,6 +268,10 @@ async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
         ),
         (operation(**COOKIE), {}, {"cookie": "sid=***"}),
         (operation(**TWO_COOKIES), {}, {"cookie": "sid=***; csrf=***"}),
+        # A model's argument does not stand before the credential of the same name.
+        (operation(argument("header", "Cookie"), **COOKIE), {"Cookie": "sid=mine"}, {"cookie": "sid=***"}),
+        (operation(argument("query", "Key"), **keyed("query")), {"Key": "mine"}, {"query": "key=***"}),
+        (operation(argument("header", "X-KEY"), **keyed("header", "x-key")), {"X-KEY": "mine"}, {"x-key": "***"}),
         (operation(AS_JSON), {"ids": {"a": 1}}, {"query": "ids=%7B%22a%22%3A1%7D"}),
         (operation({**AS_JSON, "in": "header"}), {"ids": {"a": 1}}, {"ids": '{"a":1}'}),
         (operation({**AS_TEXT, "in": "query"}), {"ids": "a,b"}, {"query": "ids=a%2Cb"}),

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +102,11 @@ def test_a_request_that_ends_while_another_is_logged_leaves_that_ones_secrets_ma
     assert not logging.getLogger("httpx2").filters
 
 
-@pytest.mark.parametrize("ascii_only", [True, False])
-def test_a_secret_is_masked_in_json_that_is_a_text_of_json(ascii_only: bool) -> None:
+@pytest.mark.parametrize("levels", list(product([True, False], repeat=3)))
+def test_a_secret_is_masked_in_json_that_is_a_text_of_json(levels: tuple[bool, ...]) -> None:
     secret = 'Zq8!"v2\u00e9/Kd9'
     written = secret
-    for _ in range(3):
+    for ascii_only in levels:
         written = json.dumps(written, ensure_ascii=ascii_only)
     masked = Secrets([secret]).redact(written)
     assert "Zq8!" not in masked

@@ -7,6 +7,7 @@ on each response, so that they also hold for the requests that a sign-in sends i
 """
 
 import asyncio
+import logging
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -14,6 +15,8 @@ from contextvars import ContextVar
 from typing import Any
 
 import httpx2
+
+logger = logging.getLogger(__name__)
 
 MOST_BYTES = 64 * 2**20
 """The maximum size of an unpacked answer, in bytes. The largest normal answer, 100 embeddings with 8,192 numbers each,
@@ -42,9 +45,8 @@ class BoundedClient(httpx2.Client):
             **settings,
         )
         for transport in (self._transport, *self._mounts.values()):
-            pool: Any = getattr(transport, "_pool", None)
-            if hasattr(pool, "_network_backend"):  # httpx2 has no public way to it.
-                pool._network_backend = _TimedNetwork(pool._network_backend)  # noqa: SLF001
+            if isinstance(transport, httpx2.HTTPTransport):
+                _time_connections(transport)
 
     def send(
         self, request: httpx2.Request, *, stream: bool = False, **options: Any
@@ -62,6 +64,18 @@ class BoundedClient(httpx2.Client):
         finally:
             _deadline.reset(before)
         return response
+
+
+def _time_connections(transport: httpx2.HTTPTransport) -> None:
+    """Let the requests of a transport end at their deadlines. httpx2 has no public way to its connections."""
+    pool: Any = getattr(transport, "_pool", None)
+    if not hasattr(pool, "_network_backend"):
+        logger.warning(
+            "httpx2 %s is unknown to toolroute: an answer whose headers never end is not ended. Install httpx2 2.16",
+            httpx2.__version__,
+        )
+        return
+    pool._network_backend = _TimedNetwork(pool._network_backend)  # noqa: SLF001
 
 
 class _TimedNetwork:

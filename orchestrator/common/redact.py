@@ -257,11 +257,14 @@ def _forms(value: str) -> Iterator[str]:
 
 def _json_forms(text: str) -> Iterator[str]:
     """Yield a text as it stands in JSON, and in JSON that is itself a text of JSON."""
-    for ascii_only in (True, False):
-        form = text
-        for _ in range(_JSON_LEVELS):
-            form = json.dumps(form, ensure_ascii=ascii_only)[1:-1]
-            yield form
+    forms = {text}
+    for _ in range(_JSON_LEVELS):
+        forms = {
+            json.dumps(form, ensure_ascii=ascii_only)[1:-1]
+            for form in forms
+            for ascii_only in (True, False)
+        }
+        yield from forms
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:

@@ -13,6 +13,7 @@ from mcp.server.subscriptions import ToolsListChanged
 from mcp.types import URL_ELICITATION_REQUIRED
 
 from orchestrator.catalogue.export import check_arguments
+from orchestrator.common.threads import Threads
 from orchestrator.errors import InvalidArguments, ToolrouteError
 from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.results import Answered, as_mcp_result
@@ -35,6 +36,9 @@ from orchestrator.trust.server_texts import definition_for_model, error_for_mode
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
+
+_CUTTING_THREADS = 2
+"""The answers that are cut at the same time, for all tenants. More would take the processor from the event loop."""
 
 Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
 """Returns the reason why the tool may be called with these arguments. Raises an error if it may not."""
@@ -82,6 +86,8 @@ class ToolCalls:
         self._outcomes = outcomes
         self._audit = audit
         self._cutting = defaultdict[str, asyncio.Lock](asyncio.Lock)
+        # Not asyncio's threads: a store that does not answer may hold all of these.
+        self._threads = Threads(_CUTTING_THREADS, "toolroute results")
 
     async def call(
         self, servers: TenantServers, who: Conversation, request: CallRequest
@@ -141,7 +147,7 @@ class ToolCalls:
         keep = partial(self._results.keep, owner)
         # In a thread, one at a time for a tenant: a large answer takes 10 ms, and others are served meanwhile.
         async with self._cutting[who.tenant]:
-            result = await asyncio.to_thread(as_mcp_result, answered, keep)
+            result = await self._threads.run(as_mcp_result, answered, keep)
         if self._results.has_any(owner) and not had_kept_results:
             await servers.tell(ToolsListChanged())  # `read_result` is there from now on.
         result.content = [with_shown_links(tool.server, block) for block in result.content]

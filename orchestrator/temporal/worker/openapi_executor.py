@@ -1,9 +1,9 @@
 """Carries out calls of the tools that `Catalogue.from_openapi` makes of an OpenAPI description."""
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urljoin
 
 from orchestrator.catalogue.openapi import WHOLE_BODY, OpenApi, Operation
@@ -13,6 +13,14 @@ from orchestrator.errors import InvalidConfig, UnknownTool
 from orchestrator.mcp.config.launch import Expansion, environment
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.temporal.worker.executors import HttpExecutor
+
+
+class _Credential(NamedTuple):
+    """A secret as it is sent: in the query, a header or a cookie of this name."""
+
+    place: str
+    name: str
+    value: str
 
 
 class OpenApiExecutor(HttpExecutor):
@@ -117,30 +125,57 @@ class OpenApiExecutor(HttpExecutor):
     def _authorise(
         self, operation: Operation, headers: dict[str, str], parameters: list[tuple[str, str]]
     ) -> None:
-        """Add the credentials of the first alternative for which all are there."""
+        """Add the credentials of the first alternative for which all are there.
+
+        They take the place of arguments with the same name, because many servers read the first of two values.
+        """
         for schemes in operation.security:
             if all(scheme in self._credentials for scheme in schemes):
-                for scheme in schemes:
-                    self._add_credential(scheme, headers, parameters)
+                credentials = [self._credential(scheme) for scheme in schemes]
+                _drop_arguments(credentials, headers, parameters)
+                _add(credentials, headers, parameters)
                 return
 
-    def _add_credential(
-        self, name: str, headers: dict[str, str], parameters: list[tuple[str, str]]
-    ) -> None:
+    def _credential(self, name: str) -> _Credential:
+        """Return how a security scheme's secret is sent."""
         scheme = self._api.security_schemes[name]
         secret = self._credentials[name]
         kind = str(scheme.get("type", "")).lower()
-        if kind == "apikey" and scheme.get("in") == "query":
-            parameters.append((scheme["name"], secret))
-        elif kind == "apikey" and scheme.get("in") == "header":
-            headers[scheme["name"]] = secret
-        elif kind == "apikey":
-            cookies = [headers["Cookie"]] if "Cookie" in headers else []
-            headers["Cookie"] = "; ".join([*cookies, f"{scheme['name']}={secret}"])
-        elif kind == "basic" or str(scheme.get("scheme", "")).lower() == "basic":
-            headers["Authorization"] = f"Basic {b64encode(secret.encode()).decode()}"
-        else:  # HTTP bearer, OAuth 2 and OpenID Connect.
-            headers["Authorization"] = f"Bearer {secret}"
+        if kind == "apikey":
+            return _Credential(scheme.get("in", "cookie"), scheme["name"], secret)
+        if kind == "basic" or str(scheme.get("scheme", "")).lower() == "basic":
+            basic = b64encode(secret.encode()).decode()
+            return _Credential("header", "Authorization", f"Basic {basic}")
+        # HTTP bearer, OAuth 2 and OpenID Connect.
+        return _Credential("header", "Authorization", f"Bearer {secret}")
+
+
+def _drop_arguments(
+    credentials: Sequence[_Credential], headers: dict[str, str], parameters: list[tuple[str, str]]
+) -> None:
+    """Remove what the arguments of a call would send under the name of a credential, in any case of letters."""
+    named = {(credential.place, credential.name.lower()) for credential in credentials}
+    places = {credential.place for credential in credentials}
+    parameters[:] = [field for field in parameters if ("query", field[0].lower()) not in named]
+    for header in list(headers):
+        is_cookie = header.lower() == "cookie" and "cookie" in places
+        if is_cookie or ("header", header.lower()) in named:
+            del headers[header]
+
+
+def _add(
+    credentials: Sequence[_Credential], headers: dict[str, str], parameters: list[tuple[str, str]]
+) -> None:
+    cookies = []
+    for credential in credentials:
+        if credential.place == "query":
+            parameters.append((credential.name, credential.value))
+        elif credential.place == "header":
+            headers[credential.name] = credential.value
+        else:
+            cookies.append(f"{credential.name}={credential.value}")
+    if cookies:
+        headers["Cookie"] = "; ".join(cookies)
 
 
 def _path_part(value: Any) -> str:
