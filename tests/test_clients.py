@@ -13,6 +13,7 @@ from json5 import loads as json5_loads
 from orchestrator import McpConfig
 from orchestrator.client_setup.client_file import ClientFile, EditByHand
 from orchestrator.client_setup.products import CLIENTS
+from tests.client_places import PLACES
 from tests.command_line import Run
 from tests.servers.start import HERE
 
@@ -130,28 +131,6 @@ GOOSE_MODEL: big
 }
 """A file of each client, with a server `quick` that is taken over, and others that stay."""
 
-
-PLACES = {
-    "claude-desktop": ".config/Claude/claude_desktop_config.json",
-    "claude-code": ".claude.json",
-    "cursor": ".cursor/mcp.json",
-    "vscode": ".config/Code/User/mcp.json",
-    "windsurf": ".codeium/windsurf/mcp_config.json",
-    "gemini": ".gemini/settings.json",
-    "codex": ".codex/config.toml",
-    "zed": ".config/zed/settings.json",
-    "cline": ".cline/data/settings/cline_mcp_settings.json",
-    "roo": ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
-    "continue": ".continue/config.yaml",
-    "opencode": ".config/opencode/opencode.json",
-    "goose": ".config/goose/config.yaml",
-    "lmstudio": ".lmstudio/mcp.json",
-    "amp": ".config/amp/settings.json",
-    "kiro": ".kiro/settings/mcp.json",
-    "warp": ".warp/.mcp.json",
-    "copilot": ".copilot/mcp-config.json",
-}
-"""Where each client keeps its file, below the home."""
 KEYS = {
     "vscode": "servers",
     "codex": "mcp_servers",

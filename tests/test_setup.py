@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from orchestrator import McpConfig
+from tests.client_places import PLACES
 from tests.command_line import Run, at_terminal
 from tests.servers.signing import Accounts, signing
 from tests.servers.start import HERE, free_port, running, text_of
@@ -43,18 +44,6 @@ enabled = false
 [tui]
 theme   = "dark"
 """
-
-
-PLACES = {
-    "claude-desktop": ".config/Claude/claude_desktop_config.json",
-    "claude-code": ".claude.json",
-    "cursor": ".cursor/mcp.json",
-    "vscode": ".config/Code/User/mcp.json",
-    "windsurf": ".codeium/windsurf/mcp_config.json",
-    "gemini": ".gemini/settings.json",
-    "codex": ".codex/config.toml",
-}
-"""Where the clients keep their files, below the home."""
 
 
 def written_as(name: str, servers: dict[str, Any], **more: Any) -> str:

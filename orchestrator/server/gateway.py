@@ -97,6 +97,7 @@ class Gateway:
     async def __aexit__(self, *_: object) -> None:
         await self.stop(0)
         await self._router.aclose()
+        self._calls.close()
 
     async def stop(self, after_s: float) -> None:
         """End, after these seconds, the calls that are still in progress, and all connections."""

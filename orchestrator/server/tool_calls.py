@@ -89,6 +89,10 @@ class ToolCalls:
         # Not asyncio's threads: a store that does not answer may hold all of these.
         self._threads = Threads(_CUTTING_THREADS, "toolroute results")
 
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.close()
+
     async def call(
         self, servers: TenantServers, who: Conversation, request: CallRequest
     ) -> "CallToolResult":
