@@ -47,6 +47,22 @@ async def test_plain_json_goes_in_and_comes_out(stranger: Client, task_queue: st
     assert len(answer["matches"]) <= 2
 
 
+@pytest.mark.parametrize(
+    ("workflow", "asked"),
+    [
+        (ROUTE, {"query": "Read the file a.txt \ud83d"}),
+        (ROUTE, {"query": "Read the file a.txt", "conversation": [{"text": "\ud83d"}]}),
+        ("toolroute.route_staged", {"query": "\udc00 Read the file a.txt"}),
+    ],
+)
+async def test_half_a_surrogate_pair_of_a_client_is_replaced(
+    stranger: Client, task_queue: str, workflow: str, asked: dict[str, Any]
+) -> None:
+    asked = {**asked, "tenant": "org:1"}
+    answer: Any = await stranger.execute_workflow(workflow, asked, id=uuid4().hex, task_queue=task_queue)
+    assert answer["recommended"] == ["files:read_file"]
+
+
 @pytest.mark.skipif(
     not node_servers_installed and not os.environ.get("CI"), reason="the npm packages are not installed: make test"
 )
