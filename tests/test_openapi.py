@@ -363,6 +363,10 @@ def test_what_cannot_be_called_is_refused() -> None:
         Catalogue.from_openapi({"paths": {}})
     with pytest.raises(InvalidConfig, match="no such scheme; its schemes: key, web"):
         OpenApiExecutor(API, url="https://a.example", credentials={"token": "x"})
+    for scheme in ({"type": "http", "scheme": "Digest"}, {"type": "mutualTLS"}):
+        document = operation(components={"securitySchemes": {"it": scheme}})
+        with pytest.raises(InvalidConfig, match=r"credentials\['it'\]: the scheme '(digest|mutualtls)' cannot be sent"):
+            OpenApiExecutor(document, url="https://a.example", credentials={"it": "secret"})
     with pytest.raises(InvalidConfig, match="names no server"):
         OpenApiExecutor(API)
     with pytest.raises(InvalidConfig, match="NO_SUCH_KEY"):

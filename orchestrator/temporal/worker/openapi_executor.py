@@ -14,6 +14,9 @@ from orchestrator.mcp.config.launch import Expansion, environment
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.temporal.worker.executors import HttpExecutor
 
+_SENT_KINDS = ("apikey", "basic", "oauth2", "openidconnect")
+_SENT_HTTP_SCHEMES = ("basic", "bearer")
+
 
 class _Credential(NamedTuple):
     """A secret as it is sent: in the query, a header or a cookie of this name."""
@@ -35,7 +38,8 @@ class OpenApiExecutor(HttpExecutor):
 
     Raises:
         InvalidCatalogue: The document is no OpenAPI description.
-        InvalidConfig: The address is missing, a scheme is not in the document, or a variable is missing.
+        InvalidConfig: The address is missing, a scheme is not in the document or cannot be sent, or a variable is
+            missing.
 
     Examples:
         >>> from orchestrator import Catalogue, OpenApiExecutor
@@ -64,6 +68,7 @@ class OpenApiExecutor(HttpExecutor):
                 raise InvalidConfig(
                     f"credentials[{scheme!r}]: the document has no such scheme; its schemes: {schemes}"
                 )
+            self._require_sendable(scheme)
             self._credentials[scheme] = text.of(f"credentials.{scheme}", secret)
         text.check("OpenApiExecutor")
         self._url_of_all = url.rstrip("/")
@@ -135,6 +140,18 @@ class OpenApiExecutor(HttpExecutor):
                 _drop_arguments(credentials, headers, parameters)
                 _add(credentials, headers, parameters)
                 return
+
+    def _require_sendable(self, name: str) -> None:
+        """Raise InvalidConfig for a security scheme that takes more than a secret in the request."""
+        scheme = self._api.security_schemes[name]
+        kind = str(scheme.get("type", "")).lower()
+        http_scheme = str(scheme.get("scheme", "")).lower()
+        if kind in _SENT_KINDS or (kind == "http" and http_scheme in _SENT_HTTP_SCHEMES):
+            return
+        raise InvalidConfig(
+            f"credentials[{name!r}]: the scheme {http_scheme or kind!r} cannot be sent, only HTTP basic and bearer, "
+            "API keys, OAuth 2 and OpenID Connect; use an Executor of your own for these operations"
+        )
 
     def _credential(self, name: str) -> _Credential:
         """Return how a security scheme's secret is sent."""
