@@ -175,6 +175,13 @@ async def test_a_hint_that_finds_nothing_falls_back_to_all_and_says_so() -> None
     assert "route_hint=vector" in by_default.warnings[0]
 
 
+async def test_a_fusion_that_orders_nothing_says_so() -> None:
+    router = Router(Catalogue(KOI), pipeline="koi")
+    merged, plain = await router.route("send mail", fusion="rrf"), await router.route("send mail")
+    assert [match.tool.key for match in merged.matches] == [match.tool.key for match in plain.matches]
+    assert [warning.startswith("fusion=rrf: ") for warning in merged.warnings] == [True]
+
+
 async def test_koi_knows_former_names_lifts_what_is_named_and_classifies() -> None:
     router = Router(Catalogue(KOI), pipeline="koi")
     assert (await router.route("post it")).matches[0].tool.name == "send_mail"

@@ -59,6 +59,10 @@ WITH_STORE = "the given Store has its own settings"
         ({"store": "tools"}, {"collections": "mine"}, "only a Qdrant server has collections; give its URL as store"),
         ({}, {"experience_days": 3}, WITHOUT_STORE),
         ({"store": "tools"}, {"experience_days": 3, "experience": "off"}, "experience is off"),
+        ({}, {"model": "m"}, r"no stage of routing asks a model; give Options\(decide='model'\)"),
+        ({}, {"model_route": "m"}, "no stage of routing asks a model"),
+        ({}, {"model_plan": "m", "model_url": "http://localhost"}, "no stage of routing asks a model"),
+        ({}, {"route_timeout_s": 3}, "no stage of routing asks a model, and no reader is named"),
         ({}, {"model_url": "http://localhost"}, "no model is named: give"),
         ({}, {"semantic_timeout_s": 3}, "only an embedder that calls an endpoint has this limit"),
     ],
@@ -74,6 +78,16 @@ def test_the_environment_may_have_settings_for_other_programs(monkeypatch: pytes
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost")
     assert Router(sample(), options=Options.from_env()).store is None
     assert OrchestratorPlugin(catalogue=sample(), options=Options.from_env())
+
+
+@pytest.mark.parametrize("option", [{"understand": "model"}, {"decide": "model"}, {"pipeline": "coderag"}])
+def test_a_model_is_taken_where_a_stage_asks_it(option: dict[str, Any]) -> None:
+    with Router(sample(), options=Options(model="m", model_url="http://localhost", route_timeout_s=3, **option)):
+        pass
+
+
+def test_a_plugin_takes_a_model_for_its_plans() -> None:
+    assert OrchestratorPlugin(catalogue=sample(), options=Options(model="m", model_url="http://localhost"))
 
 
 def test_models_need_a_stage_that_asks_them() -> None:

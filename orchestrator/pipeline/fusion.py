@@ -197,6 +197,10 @@ def ranked_by(merge: Merge) -> Callable[[State], State]:
             state = state.with_evidence(name, shares)
         if hinted and hint == "graph":
             state = _by_links(state, hinted)
+        if fusion := state.task.request.fusion:
+            state = state.warned(
+                f"fusion={fusion!s}: this pipeline orders by its own lists, so only the probabilities follow it"
+            )
         return state.reordered(order) if order else state
 
     return fuse

@@ -7,6 +7,7 @@ Settings of the environment are not checked: they are for all programs of a user
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.errors import InvalidConfig
@@ -19,6 +20,26 @@ from orchestrator.store.store import Store
 
 _OF_STORE = ("changes", "collections", "store_timeout_s")
 _MODELS = ("model", "model_route", "model_plan")
+_NO_STAGE = (
+    "no stage of routing asks a model; give Options(decide='model') or Options(understand='model'), "
+    "or leave it out"
+)
+
+
+def asks_model(options: Options, pipeline: Pipeline) -> bool:
+    """Return whether a stage may ask a language model. Only of the default pipeline it is known that no other does."""
+    return "model" in (options.understand, options.decide) or pipeline != preset("default")
+
+
+def without_unasked_models(options: Options) -> Options:
+    """Return the options of a Router in a program whose plans ask the models. Its routes may ask none."""
+    if asks_model(options, preset(options.pipeline)):
+        return options
+    defaults = Options()
+    names = list(_MODELS)
+    if not options.embedder.startswith("openai:"):
+        names += ["model_url", "model_timeout_s"]
+    return replace(options, **{name: getattr(defaults, name) for name in names})
 
 
 def require_effect(
@@ -43,13 +64,8 @@ def require_effect(
             "entries has no effect: only a store that the Router opens has tools of a configuration; "
             "give its folder or URL, or give the entries to your Store"
         )
-    asks_model = "model" in (options.understand, options.decide)
-    # Only of the default pipeline it is known that no other stage asks a model.
-    if "models" in given and not asks_model and pipeline == preset("default"):
-        raise InvalidConfig(
-            "models has no effect: no stage of routing asks a model; give Options(decide='model') or "
-            "Options(understand='model'), or leave it out"
-        )
+    if "models" in given and not asks_model(options, pipeline):
+        raise InvalidConfig(f"models has no effect: {_NO_STAGE}")
     settings = set_in_code(options)
     for name, why in _unused(options, settings, given, sources, pipeline):
         if name in settings:
@@ -69,7 +85,7 @@ def _unused(
     yield from _given_twice(given)
     yield from _unused_of_stores(sources)
     yield from _unused_of_pipeline(pipeline)
-    yield from _unused_of_models(options, settings, given)
+    yield from _unused_of_models(options, settings, given, pipeline)
     if options.experience == "off":
         yield "experience_days", "experience is off"
 
@@ -115,8 +131,13 @@ def _unused_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
 
 
 def _unused_of_models(
-    options: Options, settings: frozenset[str], given: Mapping[str, Any]
+    options: Options, settings: frozenset[str], given: Mapping[str, Any], pipeline: Pipeline
 ) -> Iterator[tuple[str, str]]:
+    if not asks_model(options, pipeline):
+        for name in _MODELS:
+            yield name, _NO_STAGE
+        if not options.reader:
+            yield "route_timeout_s", "no stage of routing asks a model, and no reader is named"
     asks_endpoint = options.embedder.startswith("openai:")
     if not asks_endpoint and "models" not in given and settings.isdisjoint(_MODELS):
         for name in ("model_url", "model_timeout_s"):

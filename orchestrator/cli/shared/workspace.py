@@ -175,7 +175,11 @@ class Workspace:
         file do not match. Servers of a file that was only found, not named, are not started.
         """
         from orchestrator.runtime.router import Router
+        from orchestrator.runtime.unused_settings import without_unasked_models
 
+        options = without_unasked_models(
+            options
+        )  # `route --model` and `plan --model` ask it after the route.
         self.require_one_source()
         if self.catalogue is not None:
             return Router(self.catalogue, options=options)

@@ -278,11 +278,13 @@ class _Settings:
         return self._stores or stores_of(self.options.store or default_store())
 
     def of_router(self, *, has_store: bool) -> Options:
-        """Return the options of the Router: without the store, which the plugin itself gives to it, and without a
-        store also without `changes`, which the activities read.
+        """Return the options of the Router: without the store, which the plugin itself gives to it, and without the
+        models that only plans ask. Without a store also without `changes`, which the activities read.
         """
+        from orchestrator.runtime.unused_settings import without_unasked_models
+
         changes = self.options.changes if has_store else Options().changes
-        return replace(self.options, store="", changes=changes)
+        return replace(without_unasked_models(self.options), store="", changes=changes)
 
     def require_effect(self, given: Mapping[str, Any], *, has_store: bool) -> None:
         """Raise InvalidConfig for a given option that neither the plugin nor its Router would read.
@@ -314,8 +316,10 @@ class _Settings:
     @property
     def asks_model_in_routes(self) -> bool:
         """Whether a stage of routing may ask a language model."""
-        is_default = self.options.pipeline == "default"
-        return not is_default or "model" in (self.options.understand, self.options.decide)
+        from orchestrator.pipeline.presets import preset
+        from orchestrator.runtime.unused_settings import asks_model
+
+        return asks_model(self.options, preset(self.options.pipeline))
 
     def models(self) -> "Models | None":
         """Return the models that the options name."""
