@@ -1,19 +1,22 @@
 """`toolroute serve --transport http` against strangers that keep its sockets open."""
 
 import asyncio
+import json
 import resource
 import socket
 import threading
 import time
 from contextlib import ExitStack
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client
 
 from orchestrator.server import tool_calls
-from tests.gateway import serving
+from tests.gateway import call_over_http, serving
 from tests.servers.start import config, entry, text_of, until
 from tests.test_serve_process import client_of, file, name, over_http
 
@@ -102,6 +105,22 @@ async def test_one_tenants_calls_take_no_place_that_another_needs(file: Path) ->
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         assert text_of(await busy.call_tool("call_tool", add)) == "3"
+
+
+async def test_a_burst_of_one_tenant_delays_no_other(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps({"org:1": "token-of-organization-1", "org:2": "token-of-organization-2"}))
+    answered = list[str]()
+
+    async def ask(web: httpx2.AsyncClient, organization: str) -> None:
+        status, _ = await call_over_http(web, f"token-of-organization-{organization}", "call_tool", {"tool": "no:tool"})
+        assert status == HTTPStatus.OK
+        answered.append(organization)
+
+    async with serving(tmp_path, config()) as served, served.over_http(tokens) as web:
+        await ask(web, "2")
+        await asyncio.gather(*(ask(web, organization) for organization in "1" * 100 + "2"))
+    assert answered[1:51].count("2") == 1
 
 
 async def test_large_results_of_one_tenant_delay_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

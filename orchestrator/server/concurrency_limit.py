@@ -17,6 +17,8 @@ _REQUEST_TIMEOUT_S = 10.0
 """Seconds in which a request must arrive, counted from the connection or from the last answer."""
 _MAX_SOCKETS = 2048
 """More connections than this are an attack or need several processes."""
+_ACCEPTED_AT_ONCE = 4
+"""Connections that are accepted in one turn of the event loop. Surplus ones are closed before the next ones come."""
 _LOG_INTERVAL_S = 60.0
 """Strangers can cause any number of messages, so each kind is logged once in this time."""
 _Group = tuple[bool, str]
@@ -40,15 +42,12 @@ def most_pending() -> int:
 
 
 def uvicorn_settings() -> dict[str, Any]:
-    """Return the settings of uvicorn.
-
-    Few connections are accepted at a time, so that surplus ones are closed before the next ones come.
-    """
+    """Return the settings of uvicorn."""
     return {
         "http": partial(_TimedConnection, PendingConnections(most_pending())),
         "ws": "none",
         "limit_concurrency": 2 * most_pending(),
-        "backlog": max(most_pending() // 3, 1),
+        "backlog": _ACCEPTED_AT_ONCE,
         "log_config": None,
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from http import HTTPStatus
 from typing import Any
+from weakref import WeakValueDictionary
 
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
@@ -68,7 +69,8 @@ def make_app(
         server, security_settings=_allowed(hosts, origins), session_idle_timeout=_SESSION_TIMEOUT_S
     )
     sessions = BoundedSessions(manager, most_sessions)
-    guarded = RequireAuthMiddleware(_Profiled(JsonAnswers(sessions), profiles, only), [])
+    answers = _Turns(JsonAnswers(sessions))
+    guarded = RequireAuthMiddleware(_Profiled(answers, profiles, only), [])
     routes = [
         Route(PATH, endpoint=guarded),
         Route(f"{PATH}/{{profile}}", endpoint=guarded),
@@ -126,6 +128,23 @@ class _Profiled:
                 f"unknown profile {of_path!r:.80}: check the address", HTTPStatus.NOT_FOUND
             )
         await endpoint(scope, receive, send)
+
+
+class _Turns:
+    """The endpoint. One request of a tenant begins in each turn of the event loop.
+
+    Otherwise another tenant's request would wait for all requests that a tenant sends at once.
+    """
+
+    def __init__(self, endpoint: Any) -> None:
+        self._endpoint = endpoint
+        self._beginning = WeakValueDictionary[str, asyncio.Lock]()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        tenant = scope["user"].access_token.client_id
+        async with self._beginning.setdefault(tenant, asyncio.Lock()):
+            await asyncio.sleep(0)
+        await self._endpoint(scope, receive, send)
 
 
 async def _stop_nothing(after_s: float) -> None: ...

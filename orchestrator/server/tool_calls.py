@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from mcp import MCPError
 from mcp.server.subscriptions import ToolsListChanged
@@ -85,7 +85,7 @@ class ToolCalls:
         self._results = results
         self._outcomes = outcomes
         self._audit = audit
-        self._cutting = defaultdict[str, asyncio.Lock](asyncio.Lock)
+        self._cutting = WeakValueDictionary[str, asyncio.Lock]()
         # Not asyncio's threads: a store that does not answer may hold all of these.
         self._threads = Threads(_CUTTING_THREADS, "toolroute results")
 
@@ -150,7 +150,7 @@ class ToolCalls:
         had_kept_results = self._results.has_any(owner)
         keep = partial(self._results.keep, owner)
         # In a thread, one at a time for a tenant: a large answer takes 10 ms, and others are served meanwhile.
-        async with self._cutting[who.tenant]:
+        async with self._cutting.setdefault(who.tenant, asyncio.Lock()):
             result = await self._threads.run(as_mcp_result, answered, keep)
         if self._results.has_any(owner) and not had_kept_results:
             await servers.tell(ToolsListChanged())  # `read_result` is there from now on.
