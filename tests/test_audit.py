@@ -120,10 +120,14 @@ def test_a_changed_line_shows(log: Log) -> None:
 def test_a_log_is_rotated_and_only_its_user_reads_it(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.trust.audit.MAX_BYTES", 1_000)
     monkeypatch.setattr("orchestrator.trust.audit.MAX_FILES", 2)
+    log.write(1)
+    left_by_killed_writer = log.folder / "head.json.ab12.tmp"
+    left_by_killed_writer.touch()
     log.write(40)
+    assert not left_by_killed_writer.exists()
     _, first, problems = log.verify()
     assert (len(log.files) <= 3, first > 1, problems) == (True, True, [])
-    assert [line["n"] for line in audited(log.folder)] == [*range(first, 41)]
+    assert [line["n"] for line in audited(log.folder)] == [*range(first, 42)]
     assert {path.stat().st_mode & 0o777 for path in (*log.files, log.folder / "head.json")} == {0o600}
     assert log.folder.stat().st_mode & 0o777 == 0o700
     log.files[0].unlink()

@@ -230,6 +230,15 @@ async def test_of_a_hoard_of_resources_four_mebibytes_are_read_and_no_other_list
     assert [record.getMessage() for record in caplog.records].count(warning) == 1
 
 
+async def test_of_endless_pages_the_first_200_are_read_and_a_warning_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def keep(_: str, offer: Offer) -> None:
+        assert len(offer.templates) == 200
+
+    async with Connections(config(bad=faulty("leaves")), host=Host(on_offer=keep)) as servers:
+        await servers.offer("bad")
+    assert "only 200 of its templates are read: they stand on more than 200 pages" in caplog.text
+
+
 @pytest.mark.parametrize("fault", ["notices", "flood"])
 async def test_a_server_that_floods_takes_no_time_from_others(fault: str) -> None:
     async def used_by_calls() -> float:

@@ -102,7 +102,7 @@ def test_a_request_that_ends_while_another_is_logged_leaves_that_ones_secrets_ma
     assert not logging.getLogger("httpx2").filters
 
 
-@pytest.mark.parametrize("levels", list(product([True, False], repeat=3)))
+@pytest.mark.parametrize("levels", list(product([True, False], repeat=4)))
 def test_a_secret_is_masked_in_json_that_is_a_text_of_json(levels: tuple[bool, ...]) -> None:
     secret = 'Zq8!"v2\u00e9/Kd9'
     written = secret
@@ -110,7 +110,11 @@ def test_a_secret_is_masked_in_json_that_is_a_text_of_json(levels: tuple[bool, .
         written = json.dumps(written, ensure_ascii=ascii_only)
     masked = Secrets([secret]).redact(written)
     assert "Zq8!" not in masked
-    assert json.loads(json.loads(json.loads(masked))) == "***"
+    assert json.loads(json.loads(json.loads(json.loads(masked)))) == "***"
+
+
+def test_a_secret_is_masked_in_a_quoted_path() -> None:
+    assert Secrets(["sk-live/9Q+zX81"]).redact("https://a.example/sk-live/9Q%2BzX81") == "https://a.example/***"
 
 
 def test_a_secret_is_masked_in_hexadecimal() -> None:

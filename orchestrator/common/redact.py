@@ -16,7 +16,7 @@ _SHORTEST = 4
 """A shorter secret is a part of many ordinary words, and masking it would make a result unreadable."""
 _SHORTEST_ENCODED = 10
 """The bytes of a value that is also masked in base64 and hexadecimal. A shorter form would be a part of other data."""
-_JSON_LEVELS = 3
+_JSON_LEVELS = 4
 """A result is often JSON in a text of JSON. Each level escapes the quotes of a secret once more."""
 _LONGEST_WORD, _LONGEST_NUMBER = 11, 5
 _LONG_SEGMENT, _LONG_PARAMETER = 16, 8
@@ -247,7 +247,7 @@ def _forms(value: str) -> Iterator[str]:
         *map(str.strip, value.replace("\\n", "\n").splitlines()),
     }:
         if len(text) >= _SHORTEST and text.lower() not in _UNMASKED:
-            yield from (text, quote(text, safe=""))
+            yield from (text, quote(text, safe=""), quote(text))  # With and without its slashes.
             yield from _json_forms(text)
             value_bytes = text.encode("utf-8", "surrogatepass")
             if len(value_bytes) >= _SHORTEST_ENCODED:

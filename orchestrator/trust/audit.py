@@ -25,6 +25,7 @@ from orchestrator.common.lines import as_json
 from orchestrator.common.regular import regular
 from orchestrator.errors import InvalidConfig
 from orchestrator.trust.audit_chain import (
+    HEAD,
     LONGEST_LINE,
     Head,
     Verified,
@@ -255,6 +256,8 @@ class Audit:
         for old in sorted(self.folder.glob("audit-*.jsonl"))[:-MAX_FILES]:
             first = int(old.stem.partition("-")[2]) + 1
             old.unlink()
+        for left in self.folder.glob(f"{HEAD}.*.tmp"):  # Of writers that were killed.
+            left.unlink(missing_ok=True)
         return first
 
     @contextmanager

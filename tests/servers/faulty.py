@@ -88,6 +88,10 @@ class Faulty:
             return self.outcome("call", ANSWERS, text("fine"))
         if self.fault == "hoard" and method in HOARD:
             return HOARD[method]
+        if self.fault == "leaves" and method == "resources/templates/list":
+            number = int(params.get("cursor", 0))
+            template = {"uriTemplate": f"a:{number}/{{b}}", "name": "t"}
+            return {"resourceTemplates": [template], "nextCursor": str(number + 1)}
         if method == "logging/setLevel" and self.fault == "voiceless":
             return None
         raise LookupError(method)
@@ -110,7 +114,7 @@ class Faulty:
     def hello(self) -> dict[str, Any]:
         if self.fault == "future":
             return {**HELLO, "protocolVersion": "2999-01-01"}
-        if self.fault == "hoard":
+        if self.fault in ("hoard", "leaves"):
             return {**HELLO, "capabilities": {**HELLO["capabilities"], "resources": {}, "prompts": {}}}
         if self.fault == "voiceless":
             return {**HELLO, "capabilities": {**HELLO["capabilities"], "logging": {}}}

@@ -144,6 +144,11 @@ class _Lists:
             cursor = result.next_cursor
             if not cursor or cursor == former or left_out > _MOST_LEFT_OUT:
                 break
+        else:
+            self._warn(
+                f"only {len(items):,} of its {field} are read: they stand on more than {_MAX_PAGES} pages, "
+                "which is the limit; its maker can put more on each page"
+            )
         if left_out:
             limit = f"the limit is {MAX_ITEMS:,} items and {MAX_BYTES // 2**20} MiB of them"
             self._warn(f"at least {left_out:,} of its {field} are left out ({limit})")
