@@ -14,48 +14,47 @@ import click
 from orchestrator.cli.shared.lazy_group import LazyGroup
 from orchestrator.errors import InvalidInput, ToolrouteError
 
-_HERE = "orchestrator.cli"
 COMMANDS = {
-    "route": (f"{_HERE}.routing.route:route", "Find the few tools that fit QUERY."),
-    "explain": (f"{_HERE}.routing.explain:explain", "Show the whole Decision for QUERY."),
-    "tools": (f"{_HERE}.tools.group:tools", "Import, sync, list, show, accept and remove tools."),
-    "run": (f"{_HERE}.runs.run:run", "Run TASK durably on Temporal."),
-    "runs": (f"{_HERE}.runs.runs:runs", "List, show, approve, refuse and cancel runs."),
-    "plan": (f"{_HERE}.routing.plan:plan", "Show the plan for TASK without calling a tool."),
+    "route": ("routing.route:route", "Find the few tools that fit QUERY."),
+    "explain": ("routing.explain:explain", "Show the whole Decision for QUERY."),
+    "tools": ("tools.group:tools", "Import, sync, list, show, accept and remove tools."),
+    "run": ("runs.run:run", "Run TASK durably on Temporal."),
+    "runs": ("runs.runs:runs", "List, show, approve, refuse and cancel runs."),
+    "plan": ("routing.plan:plan", "Show the plan for TASK without calling a tool."),
     "worker": (
-        f"{_HERE}.runs.worker:worker",
+        "runs.worker:worker",
         "Serve a Temporal task queue: routing, planning and tool calls.",
     ),
-    "call": (f"{_HERE}.servers.call:call", "Call one tool and print its result."),
+    "call": ("servers.call:call", "Call one tool and print its result."),
     "servers": (
-        f"{_HERE}.servers.servers:servers",
+        "servers.servers:servers",
         "Show the state of each server, or find and add one.",
     ),
-    "login": (f"{_HERE}.servers.login:login", "Sign in to a server, or list your sign-ins."),
-    "logout": (f"{_HERE}.servers.login:logout", "Sign out of a server."),
-    "serve": (f"{_HERE}.gateway.serve:serve", "Serve all servers as one MCP server."),
+    "login": ("servers.login:login", "Sign in to a server, or list your sign-ins."),
+    "logout": ("servers.login:logout", "Sign out of a server."),
+    "serve": ("gateway.serve:serve", "Serve all servers as one MCP server."),
     "approvals": (
-        f"{_HERE}.trust.approvals:approvals",
+        "trust.approvals:approvals",
         "List, give and withdraw lasting approvals.",
     ),
-    "audit": (f"{_HERE}.trust.audit:audit", "List and verify the audit log."),
-    "eval": (f"{_HERE}.routing.eval:evaluate", "Measure the routing of FOLDER's queries."),
-    "store": (f"{_HERE}.store.commands:store", "Create the collections of a Qdrant server."),
+    "audit": ("trust.audit:audit", "List and verify the audit log."),
+    "eval": ("routing.eval:evaluate", "Measure the routing of FOLDER's queries."),
+    "store": ("store.commands:store", "Create the collections of a Qdrant server."),
     "experience": (
-        f"{_HERE}.experience.group:experience",
+        "experience.group:experience",
         "Import, list, measure, replay and forget finished tasks.",
     ),
     "setup": (
-        f"{_HERE}.gateway.setup:setup",
+        "gateway.setup:setup",
         "Replace the servers of your MCP clients by toolroute.",
     ),
     "ui": (
-        f"{_HERE}.gateway.ui:ui",
+        "gateway.ui:ui",
         "Show decisions, tools, servers, experience and runs in the browser.",
     ),
-    "doctor": (f"{_HERE}.gateway.doctor:doctor", "Check this installation and suggest fixes."),
+    "doctor": ("gateway.doctor:doctor", "Check this installation and suggest fixes."),
 }
-"""Each command's place, and its line in the list of commands, which is shown without its module."""
+"""Each command's place in this package, and its line in the list of commands, which is shown without its module."""
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _COLLECTED_FROM = 50_000
 """The number of new objects after which Python looks for garbage. With its 700, the start of a command takes a tenth
@@ -63,7 +62,7 @@ more, because nearly all objects of the start stay."""
 _UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
-@click.group(cls=LazyGroup, places=COMMANDS, context_settings=_SETTINGS)
+@click.group(cls=LazyGroup, package="orchestrator.cli", places=COMMANDS, context_settings=_SETTINGS)
 @click.version_option(package_name="toolroute")
 @click.option(
     "-v", "--verbose", count=True, help="Log each step. -vv also logs tasks and errors in full."
@@ -130,7 +129,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Write a library's warning as one of ours, without the line of code that it is about."""
     from orchestrator.cli.shared.output import warn
 
-    warn([str(message)])
+    warn(str(message))
 
 
 def _run() -> int:

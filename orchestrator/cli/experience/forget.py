@@ -5,7 +5,6 @@ import click
 from orchestrator.cli.shared.command_options import DATE, taking
 from orchestrator.cli.shared.output import counted, present
 from orchestrator.cli.shared.workspace import Workspace
-from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput
 from orchestrator.records.outcome import Outcome
 from orchestrator.runtime.recording import actor_name
@@ -48,5 +47,5 @@ def forget(
     present(
         output,
         {"tenant": workspace.tenant, "forgotten": number},
-        lambda: click.echo(inline(summary)),
+        summary,
     )

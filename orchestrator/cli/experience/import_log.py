@@ -11,7 +11,6 @@ from orchestrator.cli.shared.command_options import LOG, taking
 from orchestrator.cli.shared.output import counted, present, progress, warn
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.digests import digest_of
-from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput
 from orchestrator.experience.logs import FORM, Past, read_past, with_keys
 from orchestrator.options import Options
@@ -60,7 +59,7 @@ async def import_log(logs: tuple[Path, ...], workspace: Workspace, output: str) 
         "not_kept": len(ids - after - before),
     }
     record = {"tenant": tenant, "tasks": len(tasks), **counts, "unknown": unknown}
-    present(output, record, lambda: click.echo(inline(f"{tenant}: {_in_words(counts)}")))
+    present(output, record, f"{tenant}: {_in_words(counts)}")
 
 
 def require_learning(options: Options) -> None:
@@ -79,16 +78,14 @@ def read_log(logs: Sequence[Path], tools: Sequence[Tool]) -> tuple[list[Past], l
     logged = [task for log in logs for task in read_past(log)]
     tasks, unknown = with_keys([task for task in logged if task.query], tools)
     if len(tasks) < len(logged):
-        warn([f"{counted(len(logged) - len(tasks), 'task')} without text skipped"])
+        warn(f"{counted(len(logged) - len(tasks), 'task')} without text skipped")
     if unknown:
         skipped = f"{counted(len(unknown), 'name')} skipped, e.g. {unknown[0]!r}"
         warn(
-            [
-                f"{skipped}: no known tool, or several tools, have this name; run `toolroute tools sync`, or use keys"
-            ]
+            f"{skipped}: no known tool, or several tools, have this name; run `toolroute tools sync`, or use keys"
         )
     if not any(task.uses for task in tasks):
-        warn([f"{', '.join(map(str, logs))}: no task in it used a known tool; {FORM}"])
+        warn(f"{', '.join(map(str, logs))}: no task in it used a known tool; {FORM}")
     return tasks, unknown
 
 

@@ -14,7 +14,7 @@ def read_remembered(workspace: Workspace) -> StoredOutcomes:
     stored = workspace.known_store().outcomes.read(workspace.tenant)
     if stored.damaged:
         remedy = "Remove them with `toolroute experience forget --before`"
-        warn([f"{counted(stored.damaged, 'task')} cannot be read. {remedy}"])
+        warn(f"{counted(stored.damaged, 'task')} cannot be read. {remedy}")
     return stored
 
 

@@ -86,9 +86,7 @@ async def replay(
     failures = result["semantic_failures"]
     for reason, number in failures.items():
         warn(
-            [
-                f"semantic search failed for {counted(number, 'task')}, compared by keyword search only: {reason}"
-            ]
+            f"semantic search failed for {counted(number, 'task')}, compared by keyword search only: {reason}"
         )
     if failures:
         return 1

@@ -131,7 +131,7 @@ async def _apply(
     takeovers = [takeover for takeover in reduced if takeover.moved]
     if not takeovers:
         reason = "no server could be listed, so nothing was written"
-        warn([f"{reason}: correct the entries, and run the command again"])
+        warn(f"{reason}: correct the entries, and run the command again")
         return 1
     servers = {
         name: entry for name, entry in servers.items() if name in before or name not in unlisted
@@ -161,7 +161,7 @@ def _readable(places: Iterable[tuple[Client, Path]]) -> list[ClientFile]:
             if path.is_file():
                 files.append(with_usable_entry(ClientFile.read(client, path)))
         except (InvalidConfig, OSError) as error:
-            warn([f"{client.title} is not changed: {error}"])
+            warn(f"{client.title} is not changed: {error}")
     return files
 
 
@@ -177,9 +177,7 @@ def _uses(file: ClientFile, config: Path) -> bool:
     if other is None or other.absolute() == config:
         return True
     warn(
-        [
-            f"{file.client.title} is not changed: it uses {other}; give --config {other} to add to that file"
-        ]
+        f"{file.client.title} is not changed: it uses {other}; give --config {other} to add to that file"
     )
     return False
 
@@ -287,9 +285,7 @@ async def _sync(
             failed.append(row.server)
     if failed:
         warn(
-            [
-                f"not taken over, because listing failed: {', '.join(failed)}; run the command again when they answer"
-            ]
+            f"not taken over, because listing failed: {', '.join(failed)}; run the command again when they answer"
         )
     return failed
 
@@ -342,14 +338,12 @@ def _write_client(takeover: Takeover, command: Sequence[str]) -> bool:
     except EditByHand as error:
         gone = ", ".join(move.server for move in takeover.moved)
         warn(
-            [
-                f"{client.title} is not changed: {error}. Remove {gone} from the file, and add this entry:"
-            ]
+            f"{client.title} is not changed: {error}. Remove {gone} from the file, and add this entry:"
         )
         click.echo(block(client, takeover.entry(command)), err=True)
         return False
     except InvalidConfig as error:
-        warn([f"{client.title} is not changed: {error}"])
+        warn(f"{client.title} is not changed: {error}")
         return False
     note(f"{client.title} now starts toolroute: restart it")
     return True
@@ -408,7 +402,7 @@ def _undo_file(client: Client, path: Path) -> bool:
         file = reduce(ClientFile.undone, reversed(before), current)
         replace_settings(path, file.text)
     except InvalidConfig as error:
-        warn([f"{client.title} is not changed; its own servers are in {kept[0]}: {error}"])
+        warn(f"{client.title} is not changed; its own servers are in {kept[0]}: {error}")
         return False
     note(f"{client.title} has its own servers again: {path}")
     if not any(file.lacks(earlier) for earlier in before):

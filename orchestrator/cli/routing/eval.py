@@ -174,10 +174,10 @@ async def _answers(
 def _warn_of_failures(result: dict[str, Any]) -> int:
     """Report why semantic search failed. Return 1 if it failed for every query."""
     for reason, number in result["semantic_failures"].items():
-        warn([f"semantic search failed for {counted(number, 'query', 'queries')}: {reason}"])
+        warn(f"semantic search failed for {counted(number, 'query', 'queries')}: {reason}")
     if not result["semantic_failures"] or result["semantic_share"]:
         return 0
-    warn(["semantic search never ran: these figures are for keyword search only"])
+    warn("semantic search never ran: these figures are for keyword search only")
     return 1
 
 
@@ -191,7 +191,7 @@ def _warn_of_undecided(answers: Sequence[Answer]) -> None:
             if warning.startswith((UNDECIDED, UNREAD))
         )
     for reason, number in reasons.most_common():
-        warn([f"{counted(number, 'query', 'queries')}: {reason}"])
+        warn(f"{counted(number, 'query', 'queries')}: {reason}")
 
 
 def _warn_of_unknown(query_set: QuerySet) -> None:
@@ -201,9 +201,7 @@ def _warn_of_unknown(query_set: QuerySet) -> None:
     if unknown:
         number = counted(len(unknown), "relevant tool is", "relevant tools are")
         warn(
-            [
-                f"{number} not in tools.jsonl; such tools count as not found, for example {min(unknown)!r}"
-            ]
+            f"{number} not in tools.jsonl; such tools count as not found, for example {min(unknown)!r}"
         )
 
 
@@ -313,9 +311,7 @@ def _fit(query_set: QuerySet, options: Options, write: Path | None, output: str)
     if worse:
         change = f"{before['ece']} -> {after['ece']}"
         warn(
-            [
-                f"the fit raises the calibration error on held-out queries: {change}; add queries, or do not use it"
-            ]
+            f"the fit raises the calibration error on held-out queries: {change}; add queries, or do not use it"
         )
     about = {
         "set": query_set.name,

@@ -88,5 +88,5 @@ def _print(decision: Decision, choice: "Choice | None", output: str) -> None:
 def exit_code(decision: Decision, output: str) -> int:
     """Return 3 when no tool is good enough. Writes warnings to standard error, unless a table showed them."""
     if output != "table":
-        warn(decision.warnings)
+        warn(*decision.warnings)
     return NO_MATCH if decision.stage is Stage.NONE else 0

@@ -162,7 +162,7 @@ async def run(
             )
     if result is None:
         run_id = started.handle.id
-        present(output, {"id": run_id}, lambda: click.echo(run_id))
+        present(output, {"id": run_id}, run_id)
         return 0
     present(output, without_digests(result.to_json()), lambda: show_run(result))
     _note_how_to_approve(result, request)

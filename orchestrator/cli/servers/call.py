@@ -119,7 +119,7 @@ def _print_answer(answered: "Answered", output: str) -> int:
     from orchestrator.mcp.results import as_mcp_result, as_tool_result
 
     result = as_tool_result(answered)
-    warn(result.warnings)
+    warn(*result.warnings)
     if output == "json":
         # The warnings are among the result's fields.
         blocks = as_mcp_result(replace(answered, warnings=())).content
@@ -129,7 +129,7 @@ def _print_answer(answered: "Answered", output: str) -> int:
         echo_json({**asdict(result), "content": content})
     elif result.is_error:
         names_tool = result.text.startswith(answered.key)
-        warn([result.text if names_tool else f"{answered.key} failed: {result.text}"])
+        warn(result.text if names_tool else f"{answered.key} failed: {result.text}")
     else:
         echo_text(result.text)
     return 1 if result.is_error else 0

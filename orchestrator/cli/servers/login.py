@@ -86,7 +86,7 @@ async def logout(workspace: Workspace, server: str) -> int:
         note(f"{server} has no sign-in for {workspace.tenant}")
         return 0
     if failure := await sign_out(workspace.tenant, spec, launch):
-        warn([f"{server}: its tokens may still be valid on the server: {failure}"])
+        warn(f"{server}: its tokens may still be valid on the server: {failure}")
     audited("login", workspace.tenant, server=server, result="signed out")
     note(f"signed out of {server} for {workspace.tenant}")
     return 0

@@ -84,7 +84,7 @@ async def _uses(store: Store, tenant: str) -> dict[str, list[Use]]:
     try:
         stored = await asyncio.to_thread(store.outcomes.read, tenant)
     except ToolrouteError as error:
-        warn([f"past calls cannot be read: {error}"])
+        warn(f"past calls cannot be read: {error}")
         return {}
     return uses_by(lambda use: split_key(use.tool)[0], stored.outcomes)
 

@@ -12,11 +12,19 @@ class LazyGroup(click.Group):
     """A group that knows the name and help line of each command, and imports its module on demand.
 
     Args:
-        places: By command, its place as `module:name`, and its line in the list of commands.
+        package: The package of the commands' modules.
+        places: By command, its place in the package as `module:name`, and its line in the list of commands.
     """
 
-    def __init__(self, *args: Any, places: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        package: str,
+        places: Mapping[str, tuple[str, str]],
+        **settings: Any,
+    ) -> None:
         super().__init__(*args, **settings)
+        self._package = package
         self.places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -26,7 +34,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.places:
             return None
         module, _, name = self.places[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), name)
+        command: click.Command = getattr(import_module(f"{self._package}.{module}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

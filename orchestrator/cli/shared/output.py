@@ -59,7 +59,7 @@ def note(text: str, level: str = "INFO") -> None:
     click.echo(line, file=sys.stderr)  # Which stands above a bar while one is shown.
 
 
-def warn(warnings: Iterable[str]) -> None:
+def warn(*warnings: str) -> None:
     """Write warnings on standard error, a line each."""
     for warning in warnings:
         note(f"toolroute: {warning}", "WARNING")
@@ -82,16 +82,18 @@ def echo_json_lines(values: Iterable[Any]) -> None:
         echo_json(value, indent=None)
 
 
-def present(output: str, value: Any, show: Callable[[], object]) -> None:
+def present(output: str, value: Any, show: Callable[[], object] | str) -> None:
     """Print the value as JSON, or show it to a person.
 
     Args:
         output: The value of `--output`.
         value: The value to print.
-        show: A function that shows the value in a terminal.
+        show: A line for a person, or a function that shows the value.
     """
     if output == "json":
         echo_json(value)
+    elif isinstance(show, str):
+        click.echo(inline(show))
     else:
         show()
 
@@ -146,12 +148,10 @@ def warn_of_flagged(tools: "Sequence[Tool]") -> None:
         phrases = () if tool.key in suspicious else mentions(tool)
         if phrases:
             flags.append(f"{tool.key} mentions {', '.join(phrases)}. Read it before you use it")
-    warn(flags[:_MOST_FLAGGED])
+    warn(*flags[:_MOST_FLAGGED])
     if len(flags) > _MOST_FLAGGED:
         warn(
-            [
-                f"{len(flags) - _MOST_FLAGGED:,} more such warnings: `toolroute doctor` lists all flagged tools"
-            ]
+            f"{len(flags) - _MOST_FLAGGED:,} more such warnings: `toolroute doctor` lists all flagged tools"
         )
 
 

@@ -110,7 +110,7 @@ class Workspace:
         except InvalidConfig as error:
             if self.config:
                 raise
-            warn([f"{error}; the last stored listing of the servers is used"])
+            warn(f"{error}; the last stored listing of the servers is used")
             return None
         return servers.entries if servers else None
 
@@ -165,7 +165,7 @@ class Workspace:
         opened = [replace(source, store=self._open(source.store)) for source in sources]
         loaded = Sources(opened, _PATIENCE_S).load(self.tenant)
         if loaded.damaged:
-            warn([loaded.damaged])
+            warn(loaded.damaged)
         return loaded.catalogue
 
     async def open_router(self, options: Options) -> "Router":

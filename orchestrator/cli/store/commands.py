@@ -5,7 +5,6 @@ import click
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import counted, present
 from orchestrator.cli.shared.workspace import Workspace
-from orchestrator.common.lines import inline
 
 
 @click.group()
@@ -32,4 +31,4 @@ def create(replication: int, workspace: Workspace, output: str) -> None:
     record = {"store": str(opened), "replication": replication, "created": created}
     names = f": {', '.join(created)}" if created else ""
     text = f"{opened}: {counted(len(created), 'collection')} created{names}"
-    present(output, record, lambda: click.echo(inline(text)))
+    present(output, record, text)

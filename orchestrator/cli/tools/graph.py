@@ -46,7 +46,7 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
         state = await router.engine.begin(RouteRequest(query="", tenant=workspace.tenant), Clock())
     index = state.task.index
     more = used_together(state.task.experience, index)
-    warn(state.warnings)
+    warn(*state.warnings)
     edges = _edges(index, of, hops, more)
     nodes = _nodes(index, of, edges)
     if output == "json":

@@ -12,7 +12,6 @@ from orchestrator.cli.shared.command_options import TEXT, TOOLS, taking
 from orchestrator.cli.shared.output import counted, note, present, warn_of_flagged
 from orchestrator.cli.shared.workspace import Workspace, store_tools
 from orchestrator.cli.trust.audit import audited_all
-from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.mcp.config.parse import McpConfig
 
@@ -52,7 +51,7 @@ def import_tools(file: Path, workspace: Workspace, server: str | None, output: s
         ]
     )
     summary = {"tenant": tenant, "servers": len(changes), **totals}
-    present(output, summary, lambda: click.echo(inline(f"{tenant}: {counts}")))
+    present(output, summary, f"{tenant}: {counts}")
 
 
 def _read(file: Path, server: str | None) -> Catalogue:

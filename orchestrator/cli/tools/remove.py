@@ -7,7 +7,6 @@ from orchestrator.cli.shared.output import counted, present, suggestion
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.list_tools import ALL_SHOWN
 from orchestrator.cli.trust.audit import audited
-from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput
 
 
@@ -39,5 +38,5 @@ def remove_tools(servers: tuple[str, ...], workspace: Workspace, output: str) ->
     present(
         output,
         {"tenant": tenant, "removed": removed},
-        lambda: click.echo(inline(f"{tenant}: {counts}")),
+        f"{tenant}: {counts}",
     )

@@ -97,11 +97,11 @@ def verify(output: str) -> int:
         "problems": verified.problems,
     }
     summary = f"{counted(verified.lines, 'line')}, from number {verified.first} on"
-    present(output, record, lambda: click.echo(summary))
-    warn(verified.problems[:_MOST_PROBLEMS])
+    present(output, record, summary)
+    warn(*verified.problems[:_MOST_PROBLEMS])
     more = len(verified.problems) - _MOST_PROBLEMS
     if more > 0:
-        warn([f"{more:,} more"])
+        warn(f"{more:,} more")
     return 1 if verified.problems else 0
 
 
