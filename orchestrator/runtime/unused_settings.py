@@ -6,9 +6,8 @@
 Settings of the environment are not checked: they are for all programs of a user.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.options import Options, set_in_code
@@ -44,7 +43,7 @@ def without_unasked_models(options: Options) -> Options:
 
 def require_effect(
     options: Options,
-    given: Mapping[str, Any],
+    given: Collection[str],
     sources: Sequence[Source],
     pipeline: Pipeline,
     entries: Mapping[str, str] | None,
@@ -53,7 +52,7 @@ def require_effect(
 
     Args:
         options: The options.
-        given: The other arguments of the Router that are given, by name.
+        given: The names of the other arguments of the Router that are given.
         sources: The stores to read.
         pipeline: The pipeline.
         entries: The entries of a configuration.
@@ -75,7 +74,7 @@ def require_effect(
 def _unused(
     options: Options,
     settings: frozenset[str],
-    given: Mapping[str, Any],
+    given: Collection[str],
     sources: Sequence[Source],
     pipeline: Pipeline,
 ) -> Iterator[tuple[str, str]]:
@@ -90,7 +89,7 @@ def _unused(
         yield "experience_days", "experience is off"
 
 
-def _given_twice(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _given_twice(given: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the options that an argument of the Router replaces."""
     for argument in ("store", "stores", "embedder", "pipeline", "calibration"):
         if argument in given:
@@ -131,7 +130,7 @@ def _unused_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
 
 
 def _unused_of_models(
-    options: Options, settings: frozenset[str], given: Mapping[str, Any], pipeline: Pipeline
+    options: Options, settings: frozenset[str], given: Collection[str], pipeline: Pipeline
 ) -> Iterator[tuple[str, str]]:
     if not asks_model(options, pipeline):
         for name in _MODELS:

@@ -11,6 +11,8 @@ _WIDTH = 220
 _HEIGHT = 34
 _GAP = 150
 _ROW = 54
+Pair = tuple[str, str]
+"""The keys of two tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +80,9 @@ def _columns(edges: Sequence[Edge], hops: Mapping[str, int]) -> list[list[str]]:
     return [list(column) for _, column in columns]
 
 
-def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:
+def _by_pair(edges: Sequence[Edge]) -> dict[Pair, list[Edge]]:
     """Group the edges by source and target. Skip an edge without a direction between tools that have another edge."""
-    pairs: dict[tuple[str, str], list[Edge]] = {}
+    pairs: dict[Pair, list[Edge]] = {}
     for edge in edges:
         forwards = (edge.source, edge.to)
         backwards = (edge.to, edge.source)

@@ -77,15 +77,16 @@ def read_log(logs: Sequence[Path], tools: Sequence[Tool]) -> tuple[list[Past], l
     """
     logged = [task for log in logs for task in read_past(log)]
     tasks, unknown = with_keys([task for task in logged if task.query], tools)
-    if len(tasks) < len(logged):
-        warn(f"{counted(len(logged) - len(tasks), 'task')} without text skipped")
+    without_text = len(logged) - len(tasks)
+    if without_text:
+        warn(f"{counted(without_text, 'task')} without text skipped")
     if unknown:
         skipped = f"{counted(len(unknown), 'name')} skipped, e.g. {unknown[0]!r}"
-        warn(
-            f"{skipped}: no known tool, or several tools, have this name; run `toolroute tools sync`, or use keys"
-        )
+        remedy = "run `toolroute tools sync`, or use keys"
+        warn(f"{skipped}: no known tool, or several tools, have this name; {remedy}")
     if not any(task.uses for task in tasks):
-        warn(f"{', '.join(map(str, logs))}: no task in it used a known tool; {FORM}")
+        files = ", ".join(map(str, logs))
+        warn(f"{files}: no task in it used a known tool; {FORM}")
     return tasks, unknown
 
 

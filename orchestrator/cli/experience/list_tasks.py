@@ -11,15 +11,7 @@ from orchestrator.cli.shared.workspace import Workspace
 
 
 @click.command("list")
-@taking("tenant", "output")
-@click.option(
-    "--last",
-    type=click.IntRange(1),
-    default=50,
-    show_default=True,
-    metavar="N",
-    help="Show the newest N entries.",
-)
+@taking("tenant", "output", "last")
 def list_tasks(workspace: Workspace, output: str, last: int) -> None:
     """List the newest remembered tasks and the tools that they used."""
     tasks = read_remembered(workspace).outcomes[-last:]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from orchestrator.server.bearer_tokens import BearerTokens
     from orchestrator.server.gateway import Gateway
 
+_OF_HTTP = ("host", "port", "tokens", "allow_host", "allow_origin")
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
 
 
@@ -100,25 +101,14 @@ async def serve(
     from orchestrator.mcp.extra import require_mcp
 
     require_mcp()
-    from orchestrator.mcp.config.watch import WatchedConfig
-    from orchestrator.server.gateway import Gateway
     from orchestrator.server.protocol import make_server
     from orchestrator.server.stdio import serve_stdio
 
     if transport == "stdio":
-        _require_no_http_options()
+        # A token file that is not used would give a false sense of safety.
+        refuse(_OF_HTTP, "works with HTTP only: add --transport http, or leave it out")
     log(logging.WARNING)
-    watched = WatchedConfig(workspace.required_file, profile)
-    audit = _checked_audit(options)
-    gateway = Gateway(
-        watched.config,
-        Router(stores=workspace.stores, options=options),
-        warm=warm,
-        changed=watched.changed,
-        note=note,
-        max_result_tokens=max_result_tokens,
-        audit=audit,
-    )
+    gateway = _make_gateway(workspace, options, profile, warm, max_result_tokens)
     interrupted = False
     repeated = _repeated(workspace)
     server = partial(make_server, gateway, approve=approve, options=repeated, profile=profile)
@@ -126,7 +116,7 @@ async def serve(
         if transport == "stdio":
             interrupted = await serve_stdio(gateway, server(workspace.tenant))
         else:
-            clients, token = _tokens(tokens, workspace, watched.config)
+            clients, token = _tokens(tokens, workspace, gateway.config)
             app = _app(gateway, server, clients, allow_host, allow_origin, profile)
             started = partial(_note_started, tenant=workspace.tenant, token=token)
             await _serve_http(app, gateway, host, port, started)
@@ -135,18 +125,32 @@ async def serve(
     return 0
 
 
+def _make_gateway(
+    workspace: Workspace, options: Options, profile: str, warm: int, max_result_tokens: int
+) -> "Gateway":
+    from orchestrator.mcp.config.watch import WatchedConfig
+    from orchestrator.server.gateway import Gateway
+
+    watched = WatchedConfig(workspace.required_file, profile)
+    audit = Audit.named(options.audit)
+    if audit:
+        audit.check()
+    return Gateway(
+        watched.config,
+        Router(stores=workspace.stores, options=options),
+        warm=warm,
+        changed=watched.changed,
+        note=note,
+        max_result_tokens=max_result_tokens,
+        audit=audit,
+    )
+
+
 async def _exit_at_once() -> None:
     """End the process. Python would wait for the thread that reads standard input, which only the client can end."""
     await asyncio.get_running_loop().shutdown_default_executor()
     flush()
     os._exit(0)
-
-
-def _checked_audit(options: Options) -> Audit | None:
-    audit = Audit.named(options.audit)
-    if audit:
-        audit.check()
-    return audit
 
 
 def _repeated(workspace: Workspace) -> list[str]:
@@ -213,11 +217,3 @@ def _note_started(at: str, tenant: str, token: str) -> None:
     note(f"serving {at}")
     if token:
         note(f"for {tenant}: Authorization: Bearer {token}")
-
-
-def _require_no_http_options() -> None:
-    """Refuse HTTP options with stdio. A token file that is not used would give a false sense of safety."""
-    refuse(
-        ("host", "port", "tokens", "allow_host", "allow_origin"),
-        "works with HTTP only: add --transport http, or leave it out",
-    )

@@ -172,10 +172,9 @@ class RunReporter:
     async def _ask(self, step: StepProgress) -> None:
         if step.reason:
             note(f"{step.step}: {step.reason}")
-        call = f"{step.tool} be called with {as_json(step.arguments)}"
-        approving = f"In a script, approve exactly this call with --yes {step.step}={step.digest}"
-        click.echo(inline(approving), err=True)
-        allowed = await _confirmed(f"{step.step} {step.task!r}: may {call}?")
+        option = f"--yes {step.step}={step.digest}"
+        click.echo(inline(f"In a script, approve exactly this call with {option}"), err=True)
+        allowed = await _confirmed(_question(step))
         # A cancelled update of the SDK is a timeout to its caller, and the cancellation would be lost.
         self._answering = asyncio.create_task(self._pass_on(step, allowed=allowed))
         await asyncio.shield(self._answering)
@@ -191,6 +190,11 @@ class RunReporter:
             self._answered_steps.add((step.step, step.digest))
             about = of_step(self.handle.id, step.tool, step.digest, allowed=allowed)
             audited("approval", self._client.tenant, **about)
+
+
+def _question(step: StepProgress) -> str:
+    arguments = as_json(step.arguments)
+    return f"{step.step} {step.task!r}: may {step.tool} be called with {arguments}?"
 
 
 def _reason(failure: "Failure") -> str:

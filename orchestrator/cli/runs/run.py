@@ -52,11 +52,10 @@ from orchestrator.trust.audit import of_step
 if TYPE_CHECKING:
     from temporalio.client import WorkflowHandle
 
+_SHARED_OPTIONS = "catalogue config sources temporal run approve model calibration output".split()
 _STOPPING_S = 30.0
 """Maximum seconds for a cancelled run to stop its calls and report how each step ended."""
-_OF_WORKERS = (
-    *("catalogue", "store", "config", "calibration", "pipeline", "understand", "decide", "model"),
-)
+_OF_WORKERS = "catalogue store config calibration pipeline understand decide model".split()
 """Options that the workers of a task queue have themselves."""
 
 
@@ -68,21 +67,10 @@ class _Started(NamedTuple):
 
 @click.command()
 @click.argument("task")
-@taking(
-    *(
-        "catalogue",
-        "config",
-        "sources",
-        "temporal",
-        "run",
-        "approve",
-        "model",
-        "calibration",
-        "output",
-    )
-)
+@taking(*_SHARED_OPTIONS)
 @click.option(
-    *("--yes", "approved"),
+    "--yes",
+    "approved",
     multiple=True,
     metavar="STEP=DIGEST",
     callback=lambda _, __, values: pairs(
@@ -108,7 +96,8 @@ class _Started(NamedTuple):
     help="End a run on --task-queue that no worker has started after this time.",
 )
 @click.option(
-    *("--budget", "limits"),
+    "--budget",
+    "limits",
     default=Limits().max_total_tokens,
     metavar="TOKENS",
     callback=lambda _, __, value: Limits(max_total_tokens=value),
@@ -134,21 +123,10 @@ async def run(
     input or approval.
     """
     log(logging.ERROR)
-    if detach and not task_queue:
-        raise InvalidInput(
-            "--detach needs --task-queue NAME, the queue of the workers that run the task"
-        )
+    _check_options(task_queue, detach=detach)
     asks = is_at_terminal()
     if not (asks or detach):  # No call could be approved later.
         request = replace(request, approval_timeout_s=SHORTEST_S)
-    if task_queue:
-        refuse(
-            _OF_WORKERS,
-            f"has no effect: the workers of {task_queue!r} have their own; leave it out",
-        )
-    if detach or not task_queue:
-        reason = "is for a run that this command follows on --task-queue: leave it out"
-        refuse(("start_within",), reason)
     with clean_stdout():
         async with _started(request, workspace, options, dev=dev, task_queue=task_queue) as started:
             for digest in request.approved.values():  # By --yes.
@@ -167,6 +145,22 @@ async def run(
     present(output, without_digests(result.to_json()), lambda: show_run(result))
     _note_how_to_approve(result, request)
     return _exit_code(result)
+
+
+def _check_options(task_queue: str | None, *, detach: bool) -> None:
+    """Refuse options that would have no effect."""
+    if detach and not task_queue:
+        raise InvalidInput(
+            "--detach needs --task-queue NAME, the queue of the workers that run the task"
+        )
+    if task_queue:
+        refuse(
+            _OF_WORKERS,
+            f"has no effect: the workers of {task_queue!r} have their own; leave it out",
+        )
+    if detach or not task_queue:
+        reason = "is for a run that this command follows on --task-queue: leave it out"
+        refuse(("start_within",), reason)
 
 
 @asynccontextmanager

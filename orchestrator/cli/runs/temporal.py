@@ -7,7 +7,6 @@ import sys
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowFailureError
     from temporalio.runtime import Runtime
 
+    from orchestrator.catalogue.catalogue import Catalogue
+    from orchestrator.mcp.config.parse import McpConfig
     from orchestrator.temporal.worker.executors import Registered
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
@@ -212,34 +213,43 @@ async def make_plugin(
     if options.calibration:
         Fit.read(options.calibration)  # A broken file is reported here, not by every route.
     workspace.require_one_source(lists=False)
-    make = partial(
-        OrchestratorPlugin,
+    tools: dict[str, Any] = {"stores": workspace.stores}
+    if workspace.catalogue is not None:
+        tools = {"catalogue": Catalogue.read(workspace.catalogue)}
+        _note_unrouted(workspace.catalogue, tools["catalogue"], servers)
+    else:
+        await _list_unknown(workspace, options, servers, every_tenant=every_tenant)
+        if servers is not None:
+            tools["entries"] = servers.entries
+            tools["only_servers"] = None if every_tenant else servers.servers
+    return OrchestratorPlugin(
+        **tools,
         options=options,
         mcp_servers=servers,
         warm=warm,
         executors=executors,
         nexus=nexus,
     )
-    if workspace.catalogue is not None:
-        catalogue = Catalogue.read(workspace.catalogue)
-        if unknown := [
-            name for name in (servers.servers if servers else ()) if name not in catalogue.places
-        ]:
-            remedy = "without --catalogue they are listed once and routed to as well"
-            note(f"{workspace.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
-        return make(catalogue=catalogue)
+
+
+def _note_unrouted(file: Path, catalogue: "Catalogue", servers: "McpConfig | None") -> None:
+    """Name the servers of which a catalogue file has no tools."""
+    names = servers.servers if servers else ()
+    unrouted = [name for name in names if name not in catalogue.places]
+    if unrouted:
+        remedy = "without --catalogue they are listed once and routed to as well"
+        note(f"{file} has no tools of {', '.join(unrouted)}: {remedy}")
+
+
+async def _list_unknown(
+    workspace: Workspace, options: Options, servers: "McpConfig | None", *, every_tenant: bool
+) -> None:
     try:
         await workspace.list_unknown(None if every_tenant else servers, options)
     except StoreUnavailable as error:
         if not every_tenant:
             raise
         note(f"toolroute: {error}. Until it answers, routing waits for it")
-    callable_here = None if every_tenant or servers is None else servers.servers
-    return make(
-        stores=workspace.stores,
-        only_servers=callable_here,
-        entries=servers.entries if servers else None,
-    )
 
 
 def quiet() -> None:

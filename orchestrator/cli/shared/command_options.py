@@ -229,6 +229,7 @@ _UNDERSTAND = "model: a language model describes the tools that a task needs. [d
 _DECIDE = (
     "model: a language model reads the first 20 candidates. [default: TOOLROUTE_DECIDE, or off]"
 )
+_LAST = "Show the newest N entries."
 _OWNER = [
     option(
         "--tenant", metavar="TENANT", help="The tenant: org:ID, user:ID or local. [default: local]"
@@ -259,6 +260,11 @@ _TASK = [
         callback=_turns,
     ),
 ]
+
+
+def _output(*forms: str) -> Callable[[Any], Any]:
+    """Return the option of the output's form. The first one is the default."""
+    return option("-o", "--output", type=click.Choice(forms), default=forms[0])
 
 
 def _plan() -> list[Callable[[Any], Any]]:
@@ -333,7 +339,10 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
             help=_WARM,
         )
     ],
-    "output": [option("-o", "--output", type=click.Choice(["table", "json"]), default="table")],
+    "last": [option("--last", type=click.IntRange(1), default=50, metavar="N", help=_LAST)],
+    "output": [_output("table", "json")],
+    "output of lines": [_output("table", "json", "jsonl")],
+    "output of graphs": [_output("mermaid", "json")],
 }
 _OPTIONS_OF_RUNS: dict[str, Callable[[], list[Callable[[Any], Any]]]] = {
     "plan": _plan,

@@ -19,20 +19,18 @@ from orchestrator.pipeline.pipeline import Clock
 from orchestrator.records.relation import NEEDS, Edge
 from orchestrator.records.request import RouteRequest
 
-_HOPS = click.option(
+
+@click.command()
+@click.argument("of", metavar="[TOOL|SERVER]", required=False)
+@taking("catalogue", "sources")
+@click.option(
     "--hops",
     metavar="N",
     type=click.IntRange(1, 3),
     default=2,
     help="Show tools that are at most N relations away from TOOL.",
 )
-
-
-@click.command()
-@click.argument("of", metavar="[TOOL|SERVER]", required=False)
-@taking("catalogue", "sources")
-@_HOPS
-@click.option("-o", "--output", type=click.Choice(["mermaid", "json"]), default="mermaid")
+@taking("output of graphs")
 async def graph(of: str | None, workspace: Workspace, hops: int, output: str) -> None:
     """Show the relations between tools.
 
@@ -44,9 +42,9 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
         refuse(("hops",), "counts from a TOOL: give its key, or leave it out")
     async with await workspace.open_router(Options.from_env()) as router:
         state = await router.engine.begin(RouteRequest(query="", tenant=workspace.tenant), Clock())
+    warn(*state.warnings)
     index = state.task.index
     more = used_together(state.task.experience, index)
-    warn(*state.warnings)
     edges = _edges(index, of, hops, more)
     nodes = _nodes(index, of, edges)
     if output == "json":

@@ -29,7 +29,7 @@ ALL_SHOWN = "`toolroute tools list` shows all tools"
 @click.command("list")
 @taking("catalogue", "config", "sources")
 @click.option("--server", metavar="NAME", help="Only tools of this server.")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
+@taking("output of lines")
 def list_tools(workspace: Workspace, server: str | None, output: str) -> None:
     """List the tools that a tenant may use.
 

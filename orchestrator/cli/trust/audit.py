@@ -45,13 +45,11 @@ def audit() -> None:
 
 
 @audit.command("list")
-@click.option(
-    "--last", type=click.IntRange(1), default=50, metavar="N", help="Show the newest N entries."
-)
+@taking("last")
 @click.option("--event", type=click.Choice(EVENTS), help="Only this event.")
 @click.option("--tenant", metavar="TENANT", help="Only entries of this tenant.")
 @click.option("--tool", metavar="KEY", help="Only entries about this tool.")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
+@taking("output of lines")
 def list_lines(last: int, output: str, **filters: str | None) -> None:
     """List the newest lines."""
     log = _required_log()

@@ -51,6 +51,8 @@ _WORKFLOWS = (
     CallWorkflow,
     SyncWorkflow,
 )
+_NO_SETTINGS = ("self", "__class__", "register")
+"""The names in the constructor that are no settings of the activities."""
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 _PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
 """Modules that the sandbox passes through: this package, tracing, the schema checker, and beartype.
@@ -123,25 +125,11 @@ class OrchestratorPlugin(SimplePlugin):
         free_slots: int | None = None,
     ) -> None:
         """Make a plugin. The documentation of the class describes the parameters."""
-        arguments = {
-            "catalogue": catalogue,
-            "store": store,
-            "stores": stores,
-            "embedder": embedder,
-            "options": options,
-            "mcp_servers": mcp_servers,
-            "executors": executors,
-            "models": models,
-            "only_servers": only_servers,
-            "entries": entries,
-            "warm": warm,
-            "nexus": nexus,
-        }
-        arguments["free_slots"] = free_slots is not None
-        _check_together({name for name, value in arguments.items() if value}, register=register)
-        _check_parts(stores, embedder, models)
-        if isinstance(nexus, str):
-            raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
+        given = {name for name, value in locals().items() if value and name not in _NO_SETTINGS}
+        if free_slots is not None:
+            given.add("free_slots")
+        _check_together(given, register=register)
+        _check_parts(stores, embedder, models, nexus)
         catalogue = _catalogue_here(catalogue, is_read=bool(executors or only_servers))
         has_store = catalogue is None or store is not None or bool(stores)
         if catalogue is not None and not isinstance(catalogue, str | Path):
@@ -154,9 +142,8 @@ class OrchestratorPlugin(SimplePlugin):
             raise InvalidConfig(
                 "entries has no effect without a store: give store=... or leave it out"
             )
-        settings = _Settings(options, [store] if store else stores)
-        given = {"catalogue": catalogue, "embedder": embedder}
-        settings.require_effect(given, has_store=has_store)
+        settings = _Settings(options, [store] if store else stores, has_store=has_store)
+        settings.require_effect(given)
 
         def make_router() -> "Router":
             from orchestrator.runtime.router import Router
@@ -165,7 +152,7 @@ class OrchestratorPlugin(SimplePlugin):
                 catalogue,
                 stores=settings.stores if has_store else (),
                 embedder=embedder,
-                options=settings.of_router(has_store=has_store),
+                options=settings.of_router,
                 servers=only_servers,
                 entries=entries,
                 models=self.resources.models if settings.asks_model_in_routes else None,
@@ -263,10 +250,24 @@ class OrchestratorPlugin(SimplePlugin):
 
 
 class _Settings:
-    """The options and stores of a worker, read when an activity first needs them: a client may not have them."""
+    """The options and stores of a worker, read when an activity first needs them: a client may not have them.
 
-    def __init__(self, options: Options | None, stores: Sequence["Source | str | Path"]) -> None:
-        self._options, self._stores = options, stores
+    Args:
+        options: The given options. None: those of the environment.
+        stores: The given stores. Empty: those of the options, or the user's own.
+        has_store: Whether the Router reads stores.
+    """
+
+    def __init__(
+        self,
+        options: Options | None,
+        stores: Sequence["Source | str | Path"],
+        *,
+        has_store: bool,
+    ) -> None:
+        self._options = options
+        self._stores = stores
+        self._has_store = has_store
 
     @property
     def options(self) -> Options:
@@ -277,26 +278,26 @@ class _Settings:
         """The given stores, by default those of the options, or the user's own store."""
         return self._stores or stores_of(self.options.store or default_store())
 
-    def of_router(self, *, has_store: bool) -> Options:
-        """Return the options of the Router: without the store, which the plugin itself gives to it, and without the
-        models that only plans ask. Without a store also without `changes`, which the activities read.
+    @property
+    def of_router(self) -> Options:
+        """The options of the Router: without the store, which the plugin itself gives to it, and without the models
+        that only plans ask. Without a store also without `changes`, which the activities read.
         """
         from orchestrator.runtime.unused_settings import without_unasked_models
 
-        changes = self.options.changes if has_store else Options().changes
+        changes = self.options.changes if self._has_store else Options().changes
         return replace(without_unasked_models(self.options), store="", changes=changes)
 
-    def require_effect(self, given: Mapping[str, Any], *, has_store: bool) -> None:
+    def require_effect(self, given: Collection[str]) -> None:
         """Raise InvalidConfig for a given option that neither the plugin nor its Router would read.
 
         Args:
-            given: The catalogue and the embedder of the Router, or None.
-            has_store: Whether the Router has a store.
+            given: The names of the given arguments of the plugin.
         """
         set_options = set_in_code(self._options) if self._options else None
         if not set_options:
             return
-        if "store" in set_options and (self._stores or not has_store):
+        if "store" in set_options and (self._stores or not self._has_store):
             remedy = "give store=... to the plugin, without stores"
             raise InvalidConfig(
                 f"Options(store=...) has no effect beside these arguments: {remedy}"
@@ -306,11 +307,11 @@ class _Settings:
         from orchestrator.runtime.unused_settings import require_effect
         from orchestrator.store.sources import Source
 
-        arguments = {name: value for name, value in given.items() if value is not None}
+        arguments = {"catalogue", "embedder"}.intersection(given)
         if self.asks_model_in_routes:
-            arguments["models"] = self.models
-        sources = [Source.of(store) for store in self.stores] if has_store else []
-        options = self.of_router(has_store=has_store)
+            arguments.add("models")
+        sources = [Source.of(store) for store in self.stores] if self._has_store else []
+        options = self.of_router
         require_effect(options, arguments, sources, preset(options.pipeline), None)
 
     @property
@@ -348,7 +349,7 @@ def _check_together(given: Collection[str], *, register: bool) -> None:
         raise InvalidConfig("warm has no effect: give mcp_servers, which it connects")
 
 
-def _check_parts(stores: Sequence[object], embedder: object, models: object) -> None:
+def _check_parts(stores: Sequence[object], embedder: object, models: object, nexus: object) -> None:
     """Raise InvalidInput for a part of a wrong type. Otherwise the first activity would find it."""
     if stores or embedder is not None:
         from orchestrator.runtime.inputs import check_embedder, check_stores
@@ -358,6 +359,8 @@ def _check_parts(stores: Sequence[object], embedder: object, models: object) -> 
             check_embedder(embedder)
     if models is not None and not callable(models):
         raise InvalidInput(f"models={models!r:.80}: give a function that returns Models")
+    if isinstance(nexus, str):
+        raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
 
 
 def _catalogue_here(
