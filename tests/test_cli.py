@@ -160,7 +160,6 @@ def test_explain_as_json_is_the_contract_and_the_words_of_each_match_by_field(to
         ("run q --yes s1", "--yes 's1': write STEP=DIGEST, as an earlier run printed it"),
         ("runs approve r s1", "approve 's1': write STEP=DIGEST, as `toolroute runs show r` prints it"),
         ("route q --filter kind=agent --filter kind=mcp", "--filter kind is given twice"),
-        (f"route q --model m -o mcp --catalogue {CATALOGUE}", "a model's choice is shown with -o table or -o json"),
         (
             "route q --store tols",
             "store 'tols' does not exist: `toolroute tools import` and `toolroute tools sync` create a store",
@@ -217,7 +216,6 @@ def test_a_place_that_is_empty_as_an_unset_variable_is_refused(toolroute: Run, m
         (("tools", "show", "stripe:refund_charge", "--tenant", "org:1"), "a file has the same tools for each tenant"),
         (("tools", "graph", "--hops", "1"), "--hops counts from a TOOL: give its key, or leave it out"),
         (("doctor", "--connect"), "a file of tools has no servers to connect"),
-        (("experience", "replay", "--from", "x", "--store", "y"), "--store has no effect with --from and --catalogue"),
     ],
 )
 def test_an_option_without_an_effect_is_refused(

@@ -38,14 +38,10 @@ def toolroute(model: ScriptedModel, *arguments: str, **variables: str) -> tuple[
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_route_asks_a_model_only_with_the_option() -> None:
+def test_a_route_asks_no_model_by_default() -> None:
     with ScriptedModel(_said) as model:
-        code, printed, _ = toolroute(model, "route", TASK, "-o", "json")
-        assert (code, "choice" in json.loads(printed), model.asked) == (0, False, [])
-        _, shown, _ = toolroute(model, "route", TASK, "--model", "small")
-    assert [asked.model for asked in model.asked] == ["small"]
-    assert "model small: plan, confidence 93%" in shown
-    assert "A refund, then a message." in shown
+        code, _, _ = toolroute(model, "route", TASK)
+    assert (code, model.asked) == (0, [])
 
 
 def test_a_plan_is_the_models_and_says_so() -> None:

@@ -1,10 +1,8 @@
-"""`toolroute experience replay`: past tasks from the store, from Decisions and from a history."""
+"""`toolroute experience replay`: past tasks of the store, routed again."""
 
 import asyncio
 import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,6 @@ from orchestrator.store.store import Store
 from orchestrator.testing import Fault, ScriptedModel, environment
 from tests.catalogues import EXAMPLES, sample, write_tools
 from tests.command_line import Run
-from tests.decisions import ALL
 from tests.stores import by_server, shipped
 
 TASKS = {
@@ -23,7 +20,6 @@ TASKS = {
 }
 UNSURE = {"do the friday thing for the board": "salesforce:query_records"}
 """A tool that no word finds."""
-HISTORY = Path(__file__).parent / "histories" / "0.1.0-steps.json"
 
 
 async def remembered(tmp_path: Path, tasks: dict[str, str] = TASKS) -> str:
@@ -88,23 +84,6 @@ def test_an_embedder_that_fails_is_named_and_no_comparison_passes(
     assert reason in ran.stderr
 
 
-def test_decisions_and_histories_are_replayed_from_their_files(tmp_path: Path, toolroute: Run) -> None:
-    decision = toolroute("route", next(iter(TASKS)), "--catalogue", EXAMPLES / "tools.jsonl", "-o", "json").stdout
-    (tmp_path / "decision.json").write_text(decision)
-    fewer = written(tmp_path / "fewer.jsonl", [tool for tool in sample().tools if tool.server != "stripe"])
-    ran = toolroute("experience", "replay", "--from", tmp_path / "decision.json", "--catalogue", fewer, "-o", "json")
-    assert (ran.exit_code, json.loads(ran.stdout)["each"][0]["lost"]) == (6, ["stripe:refund_charge"])
-    tools = written(tmp_path / "tools.jsonl", [tool for tool in ALL if tool.key != "files:delete_file"])
-    ran = toolroute("experience", "replay", "--from", HISTORY, "--catalogue", tools, "-o", "json")
-    [task] = json.loads(ran.stdout)["each"]
-    assert (task["used"], task["lost"]) == (["files:read_file", "files:delete_file"], ["files:delete_file"])
-    (tmp_path / "decision.json").write_text("{}")
-    assert (
-        "the file has no Decision"
-        in toolroute("experience", "replay", "--from", tmp_path / "decision.json", "--catalogue", tools).stderr
-    )
-
-
 def test_the_tools_are_embedded_before_a_task_is_replayed(
     tmp_path: Path, toolroute: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,26 +93,3 @@ def test_the_tools_are_embedded_before_a_task_is_replayed(
             monkeypatch.setenv(name, value)
         ran = toolroute("experience", "replay", "--store", place, "--embedder", "openai:m", "-o", "json")
     assert (json.loads(ran.stdout)["semantic_failures"], ran.stderr) == ({}, "")
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"confidence": "high"}, ":2: then.confidence: .* number.*; give Decisions"),
-        ({"query": " "}, ":2: query: .*; give Decisions"),
-        ({"matches": [{"tool": {"name": "x"}}]}, ":2: not a Decision or a history .no 'server'.; give Decisions"),
-        (None, ":2: not a Decision or a history .None is not a JSON object"),
-        ([1], ":2: not a Decision or a history .\\[1\\] is not a JSON object"),
-        ("{", ":2: not a Decision or a history "),
-    ],
-)
-def test_a_record_that_is_no_decision_is_named_with_its_line(
-    change: Any, said: str, tmp_path: Path, toolroute: Run
-) -> None:
-    plain = ("query", "x"), ("matches", []), ("recommended", []), ("confidence", 0.5), ("semantic_ran", False)
-    decision = {**dict(plain), "tokens": {"after": 1}, "servers": []}
-    second = {**decision, **change} if isinstance(change, dict) else change
-    line = second if isinstance(second, str) else json.dumps(second)
-    (tmp_path / "d.jsonl").write_text(f"{json.dumps(decision)}\n{line}\n")
-    ran = toolroute("experience", "replay", "--from", tmp_path / "d.jsonl", "--catalogue", EXAMPLES / "tools.jsonl")
-    assert (ran.exit_code, bool(re.search(f"d.jsonl{said}", " ".join(ran.stderr.split())))) == (2, True), ran.stderr

@@ -1,28 +1,17 @@
 """Routes past tasks again with another catalogue, pipeline, embedder or calibration, and compares the results."""
 
-import base64
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
+from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.json_input import first_problem, numbered_lines, read_json, reading
-from orchestrator.common.keys import key_of
-from orchestrator.common.regular import read_text
-from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import embed_ahead
 from orchestrator.pipeline.legs.semantic import why_failed
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Outcome
-from orchestrator.records.request import MAX_QUERY_CHARS, RouteRequest
+from orchestrator.records.request import RouteRequest
 from orchestrator.runtime.router import Router
-
-FORM = "give Decisions by `toolroute route -o json`, or a workflow's history by `temporal workflow show -o json`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +19,7 @@ class ReplayedAnswer:
     """The compared parts of a Decision: its tools, best first, its figures, and why semantic search failed."""
 
     tools: tuple[str, ...]
-    confidence: FiniteFloat
+    confidence: float
     semantic_ran: bool
     tokens: int
     servers: tuple[str, ...]
@@ -43,11 +32,10 @@ class ReplayedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTask:
-    """A task to route again: the tools that it used, and its earlier answer if it is known."""
+    """A task to route again, and the tools that it used."""
 
-    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")]
+    query: str
     used: tuple[str, ...]
-    then: ReplayedAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +89,7 @@ class Replayed:
 
 async def replay_all(
     tasks: Sequence[ReplayTask],
-    before: Router | None,
+    before: Router,
     after: Router,
     tenant: str,
     done: Callable[[int, int], None],
@@ -110,13 +98,12 @@ async def replay_all(
 
     Args:
         tasks: The tasks.
-        before: Answers tasks without a known Decision.
-        after: Answers all tasks after the change.
+        before: Answers the tasks as they would be answered today.
+        after: Answers the tasks after the change.
         tenant: The tenant.
         done: Called after each task.
     """
-    routers = [before, after] if before is not None else [after]
-    for router in routers if tasks else ():
+    for router in (before, after) if tasks else ():
         await embed_ahead(router, tenant)
     results = list[Replayed]()
     for number, task in enumerate(tasks, start=1):
@@ -125,23 +112,20 @@ async def replay_all(
     return sorted(results, key=lambda result: result.worse, reverse=True)
 
 
-async def _replay(task: ReplayTask, before: Router | None, after: Router, tenant: str) -> Replayed:
+async def _replay(task: ReplayTask, before: Router, after: Router, tenant: str) -> Replayed:
     request = RouteRequest(query=task.query, tenant=tenant)
-    earlier = task.then
-    if earlier is None:
-        earlier = answered(await (before or after).route(request))
+    earlier = answered(await before.route(request))
     later = answered(await after.route(request))
     matched = {*earlier.tools, *later.tools}
     missing = [key for key in task.used if key not in matched]
-    if task.then is None and before is not None:
-        missing = await _known(before, tenant, missing)
-    still_known = await _known(after, tenant, missing)
+    known_before = await _known(before, tenant, missing)
+    known_after = await _known(after, tenant, known_before)
     return Replayed(
         query=task.query,
         used=task.used,
         before=earlier,
         after=later,
-        gone=tuple(sorted(set(missing).difference(still_known))),
+        gone=tuple(sorted(set(known_before).difference(known_after))),
     )
 
 
@@ -199,88 +183,3 @@ def tasks_of(outcomes: Sequence[Outcome], since: float = 0.0) -> list[ReplayTask
             used = dict.fromkeys(use.tool for use in outcome.worked)
             tasks[outcome.query] = ReplayTask(query=outcome.query, used=tuple(used))
     return list(tasks.values())
-
-
-def read_tasks(path: Path) -> list[ReplayTask]:
-    """Read a file of Decisions, or a workflow's history. For a Decision alone the recommended tools count as used."""
-    with reading(path, FORM):
-        text = read_text(path, pipes=True)
-    tasks = list[ReplayTask]()
-    for place, record in _records(str(path), text):
-        try:
-            tasks += _tasks(read_json(record) if isinstance(record, str) else record)
-        except ValidationError as error:
-            raise InvalidInput(f"{place}: {first_problem(error)}; {FORM}") from None
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            why = f"no {error}" if isinstance(error, KeyError) else error
-            raise InvalidInput(f"{place}: not a Decision or a history ({why}); {FORM}") from None
-    if not tasks:
-        raise InvalidInput(f"{path}: the file has no Decision; {FORM}")
-    return tasks
-
-
-def _records(path: str, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the records of a file with their places. Records on separate lines are yielded as text."""
-    try:
-        document = read_json(text)
-    except ValueError:
-        yield from ((f"{path}:{number}", line) for number, line in numbered_lines(text))
-        return
-    if isinstance(document, list):
-        yield from (
-            (f"{path}: record {number}", record) for number, record in enumerate(document, start=1)
-        )
-    else:
-        yield path, document
-
-
-def _tasks(record: Any) -> Iterator[ReplayTask]:
-    """Yield the tasks of a Decision, or of all Decisions of a history, with the tools that were called after each."""
-    if not isinstance(record, dict):
-        raise ValueError(f"{record!r:.80} is not a JSON object")
-    decision: dict[str, Any] | None = None
-    used = list[str]()
-    for content in [record] if "events" not in record else _payloads(record["events"]):
-        if "idempotency_key" in content:
-            used.append(_key(content["tool"]))
-        elif "matches" in content and "query" in content:
-            if decision:
-                yield _task(decision, used)
-            decision = content
-            used = []
-    if decision:
-        yield _task(decision, used)
-
-
-def _task(decision: dict[str, Any], used: Sequence[str]) -> ReplayTask:
-    then = {
-        "tools": [_key(match["tool"]) for match in decision["matches"]],
-        "confidence": decision["confidence"],
-        "semantic_ran": decision["semantic_ran"],
-        "tokens": decision["tokens"]["after"],
-        "servers": decision["servers"],
-    }
-    used = tuple(dict.fromkeys(used or decision["recommended"]))
-    return TypeAdapter(ReplayTask).validate_python(
-        {"query": decision["query"], "used": used, "then": then}
-    )
-
-
-def _key(tool: str | dict[str, Any]) -> str:
-    return tool if isinstance(tool, str) else key_of(tool["server"], tool["name"])
-
-
-def _payloads(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects among a history's payloads, in order."""
-    if isinstance(value, dict) and isinstance(value.get("data"), str) and "metadata" in value:
-        try:
-            content = json.loads(base64.b64decode(value["data"]))
-        except ValueError:  # Encrypted, or no JSON.
-            return
-        if isinstance(content, dict):
-            yield content
-        return
-    parts = value.values() if isinstance(value, dict) else value
-    if isinstance(value, dict | list):
-        for part in parts:
-            yield from _payloads(part)

@@ -1,27 +1,16 @@
 """`toolroute experience replay`: past tasks routed again, before something changes for good."""
 
-from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
-from orchestrator.cli.shared.command_options import (
-    DATE,
-    LOG,
-    TOOLS,
-    derived,
-    refuse,
-    taking,
-    typed,
-)
+from orchestrator.cli.shared.command_options import DATE, TOOLS, derived, taking, typed
 from orchestrator.cli.shared.output import counted, present, print_table, progress, warn
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.replay_decisions import (
     Replayed,
-    read_tasks,
     replay_all,
     summary,
     tasks_of,
@@ -46,19 +35,11 @@ LOST_TOOLS = 6
 )
 @derived(Options, "embedder", "Use this embedder: static, a model2vec folder, or openai:MODEL.")
 @click.option("--since", metavar="DATE", type=DATE, help="Only tasks since this date.")
-@click.option(
-    "--from",
-    "source",
-    metavar="FILE",
-    type=LOG,
-    help="Read the past tasks from a file of `route -o json`, or from a Temporal history in JSON.",
-)
 @taking("output")
 async def replay(
     workspace: Workspace,
     options: Options,
     since: float | None,
-    source: Path | None,
     output: str,
 ) -> int:
     """Route past tasks again and show how a change affects them.
@@ -69,18 +50,11 @@ async def replay(
     Exit codes: 6 a task lost a tool that it used, 1 the semantic search was needed and failed, 2 there is nothing to
     replay, or no change is given.
     """
-    if source is not None and since is not None:
-        raise InvalidInput("--since applies to remembered tasks only: leave it out with --from")
-    if source is not None and workspace.catalogue is not None:
-        owner = ("store", "tenant", "organization", "user")
-        refuse(
-            owner, "has no effect with --from and --catalogue, which read no store: leave it out"
-        )
-    if source is None and not any(map(typed, _CHANGES)):
+    if not any(map(typed, _CHANGES)):
         raise InvalidInput(
             "nothing to change: give --catalogue, --pipeline, --embedder or --calibration"
         )
-    replayed = await _replay(workspace, options, since or 0.0, source)
+    replayed = await _replay(workspace, options, since or 0.0)
     result = summary(replayed)
     present(output, result, lambda: _print_replayed(result, replayed))
     failures = result["semantic_failures"]
@@ -93,37 +67,23 @@ async def replay(
     return LOST_TOOLS if result["lost"] else 0
 
 
-async def _replay(
-    workspace: Workspace, options: Options, since: float, source: Path | None
-) -> list[Replayed]:
+async def _replay(workspace: Workspace, options: Options, since: float) -> list[Replayed]:
     """Route the tasks before and after the change."""
-    async with AsyncExitStack() as stack:
-        store = (
-            None
-            if source is not None and workspace.catalogue is not None
-            else workspace.known_store()
+    tasks = tasks_of(workspace.known_store().outcomes.read(workspace.tenant).outcomes, since)
+    if not tasks:
+        remedy = "`toolroute experience list` shows the remembered tasks"
+        raise InvalidInput(
+            f"nothing to replay: {workspace.tenant!r} has no successful task with its text. {remedy}"
         )
-        if source is not None:
-            tasks = read_tasks(source)
-        elif store is not None:
-            tasks = tasks_of(store.outcomes.read(workspace.tenant).outcomes, since)
-        if not tasks:
-            remedy = "`toolroute experience list` shows the remembered tasks"
-            raise InvalidInput(
-                f"nothing to replay: {workspace.tenant!r} has no successful task with its text. {remedy}"
-            )
-        tools: dict[str, Any] = {"stores": workspace.stores}
-        if workspace.catalogue:
-            tools = {"catalogue": workspace.catalogue}
-        after = await stack.enter_async_context(
-            Router(**tools, options=replace(options, experience="off"))
-        )
-        before = None
-        if store is not None:
-            unchanged = replace(Options.from_env(), experience="off")
-            before = await stack.enter_async_context(
-                Router(stores=workspace.stores, options=unchanged)
-            )
+    stores = workspace.stores
+    unchanged = replace(Options.from_env(), experience="off")
+    changed = replace(options, experience="off")
+    before = Router(stores=stores, options=unchanged)
+    if workspace.catalogue:
+        after = Router(workspace.catalogue, options=changed)
+    else:
+        after = Router(stores=stores, options=changed)
+    async with before, after:
         with progress("replaying tasks") as show:
             return await replay_all(tasks, before, after, workspace.tenant, show)
 

@@ -21,7 +21,7 @@ from orchestrator.cli.shared.output import (
     print_warnings,
     table,
 )
-from orchestrator.common.lines import inline, one_line
+from orchestrator.common.lines import one_line
 from orchestrator.options import Options
 from orchestrator.records.decision import MIN_CONFIDENCE, Decision
 from orchestrator.records.outcome import Near
@@ -30,8 +30,6 @@ from orchestrator.records.tool import FOUND_BY, Match, Stage
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-    from orchestrator.records.completion import Choice
 
 _COLOURS = {
     Stage.ALWAYS: "cyan",
@@ -167,16 +165,3 @@ def _rest(decision: Decision, past: Sequence[Near]) -> Text:
     text += ["", f"milliseconds: {timings}"]
     text.append(f"catalogue {decision.catalogue.fingerprint}, tenant {decision.tenant}")
     return lines(*text)
-
-
-def show_choice(choice: "Choice") -> None:
-    """Show a language model's choice for a Decision, with its reason."""
-    screen = console()
-    line = dim(f"  model {choice.model}: ")
-    line.append(inline(f"{choice.action} {choice.tool or ''}").rstrip(), style="bold default")
-    line.append(f", confidence {choice.confidence:.0%}; {choice.usage.total:,} tokens", style="dim")
-    screen.print(line)
-    for text in (choice.answer, *choice.reasons):
-        if text:
-            screen.print(lines(f"  {text}"))
-    print_warnings(screen, choice.warnings)
