@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from orchestrator.pipeline.pipeline import Select as Select
     from orchestrator.pipeline.presets import preset as preset
     from orchestrator.pipeline.state import State as State, Task as Task
-    from orchestrator.records.about import About as About, Entity as Entity
     from orchestrator.records.budget import BudgetReport as BudgetReport, Limits as Limits
     from orchestrator.records.call import (
         Approve as Approve,
@@ -71,7 +70,12 @@ if TYPE_CHECKING:
     )
     from orchestrator.records.completion import Choice as Choice, CompleteRequest as CompleteRequest
     from orchestrator.records.completion import Completion as Completion
-    from orchestrator.records.decision import Decision as Decision, NamedServer as NamedServer
+    from orchestrator.records.decision import (
+        About as About,
+        Decision as Decision,
+        Entity as Entity,
+        NamedServer as NamedServer,
+    )
     from orchestrator.records.delta import Delta as Delta
     from orchestrator.records.outcome import Claim as Claim, Offer as Offer
     from orchestrator.records.outcome import Near as Near, Outcome as Outcome, Use as Use
@@ -139,11 +143,10 @@ else:  # Hidden from type checkers: with a `__getattr__` they would accept every
         "pipeline.pipeline": "Gate Pipeline PipelineStage Select",
         "pipeline.presets": "preset",
         "pipeline.state": "State Task",
-        "records.about": "About Entity",
         "records.budget": "BudgetReport Limits",
         "records.call": "Approve ResultPage ToolCall ToolResult",
         "records.completion": "Action Choice CompleteRequest Completion Filled Purpose",
-        "records.decision": "Decision NamedServer",
+        "records.decision": "About Decision Entity NamedServer",
         "records.delta": "Delta",
         "records.outcome": "Claim Near Offer Outcome Use",
         "records.plan": "Plan PlanRequest Step",

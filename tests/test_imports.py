@@ -41,7 +41,7 @@ LAYERS = (
 WHEN_CALLED = {
     ("orchestrator.records.decision", "orchestrator.catalogue.export"),
     ("orchestrator.records.delta", "orchestrator.catalogue.export"),
-    ("orchestrator.runtime.route_models", "orchestrator.llm.client"),
+    ("orchestrator.runtime.engine", "orchestrator.llm.client"),
 }
 """A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models that its
 options name."""

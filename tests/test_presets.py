@@ -12,7 +12,7 @@ from orchestrator.index.index import Index
 from orchestrator.pipeline.legs.entities import entities
 from orchestrator.pipeline.presets import by_source, keyword_set, preset, weighted
 from orchestrator.pipeline.select import by_popularity, maintenance
-from orchestrator.records.about import Entity
+from orchestrator.records.decision import Entity
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Tool
 from tests.catalogues import KEYWORD_ALONE, PRESETS, sample, tool

@@ -21,8 +21,7 @@ from orchestrator.options import Options
 from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.scoring import Candidates
 from orchestrator.pipeline.understand import Understood
-from orchestrator.records.about import About
-from orchestrator.records.decision import Decision
+from orchestrator.records.decision import About, Decision
 from orchestrator.records.findings import AlwaysMatch, Explicit
 from orchestrator.records.outcome import Recalled
 from orchestrator.records.request import RouteRequest

@@ -1,4 +1,4 @@
-"""The Decision: the answer of routing. It stays valid when the catalogue changes."""
+"""The Decision: the answer of routing, and its analysis of the task. It stays valid when the catalogue changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import read_json, reading
 from orchestrator.errors import InvalidInput
-from orchestrator.records.about import About
 from orchestrator.records.delta import Delta
 from orchestrator.records.relation import Edge, Related
 from orchestrator.records.request import Turn
@@ -19,6 +18,44 @@ if TYPE_CHECKING:  # At run time, records import no package of a higher layer.
 
 MIN_CONFIDENCE = 0.3
 """The minimum confidence for a planned tool. A suggestion needs only `Options.floor`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """A thing that a task names.
+
+    Attributes:
+        text: The words in the task.
+        kind: `tool`, `server`, `identifier`, `path` or `url`.
+        means: The tool keys or the server names that these words mean.
+
+    Examples:
+        >>> from orchestrator import Entity
+        >>> Entity(text="GitHub", kind="server", means=("github",)).means
+        ('github',)
+    """
+
+    text: str
+    kind: str
+    means: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """The analysis of a task, made without a language model.
+
+    Attributes:
+        entities: The things that the task names.
+
+    Examples:
+        >>> from orchestrator import Router
+        >>> with Router("examples/tools.jsonl", pipeline="koi") as router:
+        ...     decision = router.route_sync("show issue #42 on github")
+        >>> [(entity.kind, entity.text) for entity in decision.about.entities]
+        [('server', 'github')]
+    """
+
+    entities: tuple[Entity, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

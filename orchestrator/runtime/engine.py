@@ -1,16 +1,20 @@
 """The engine of a Router: a tenant's index and past tasks, and the State with which a pipeline begins."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.json_input import meant
 from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import contrast_of, no_tool_of, unfamiliar_to
 from orchestrator.index.index import Index
 from orchestrator.options import Options
 from orchestrator.pipeline.conversation import earlier_texts
+from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.pipeline import Clock
 from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import understand
@@ -18,12 +22,72 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.computing import Computing
 from orchestrator.runtime.embedding import Embedding
-from orchestrator.runtime.expected_names import ExpectedNames
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
+from orchestrator.runtime.inputs import check_models
 from orchestrator.runtime.needs import read_needs
 from orchestrator.runtime.recording import actor_name
-from orchestrator.runtime.route_models import RouteModels
+
+logger = logging.getLogger(__package__)
+
+
+class ExpectedNames:
+    """The names by setting. A name that the first catalogue lacks is logged, because its setting has no effect."""
+
+    def __init__(self) -> None:
+        self._by_setting: dict[str, Iterable[str]] = {}
+
+    def expect(self, setting: str, names: Iterable[str]) -> None:
+        """Look for these names of a setting, too."""
+        self._by_setting[setting] = names
+
+    def check(self, tenant: str, catalogue: Catalogue) -> None:
+        """Log the names that are no tool and no server of this catalogue. Later calls do nothing."""
+        by_setting, self._by_setting = self._by_setting, {}
+        if not any(by_setting.values()):
+            return
+        known = [
+            *catalogue.positions,
+            *(tool.name for tool in catalogue),
+            *catalogue.places,
+            *(f"{server}:*" for server in catalogue.places),
+        ]
+        for setting, names in by_setting.items():
+            for name in sorted(set(names).difference(known)):
+                remedy = meant(name, known) or ": add it, or leave the name out"
+                logger.warning("%s: tenant %r has no %r%s", setting, tenant, name, remedy)
+
+
+class RouteModels:
+    """The caller's language models, or those of the options.
+
+    Attributes:
+        of_route: Asks the models within a route.
+
+    Raises:
+        InvalidConfig: A stage of routing needs a model that the options do not name.
+    """
+
+    def __init__(self, given: Callable[[], Any] | None, options: Options) -> None:
+        if given is None:
+            check_models(options)
+        self._given = given
+        self._options = options
+        self._models: Any = None
+        self.of_route = RouteModel(self._open_models, options.route_timeout_s)
+
+    async def aclose(self) -> None:
+        """Close what was opened. The caller closes its own models."""
+        if self._models is not None:
+            await self._models.aclose()
+
+    def _open_models(self) -> Any:
+        if self._given is not None:
+            return self._given()
+        from orchestrator.llm.client import models_for
+
+        self._models = self._models or models_for(self._options)
+        return self._models
 
 
 class RouteEngine:

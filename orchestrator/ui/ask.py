@@ -8,8 +8,7 @@ from starlette.responses import Response
 from orchestrator.common.os_user import os_user
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
-from orchestrator.ui.decision import view
-from orchestrator.ui.decision_view import Shown
+from orchestrator.ui.decision import Shown, view
 from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
 

@@ -11,8 +11,7 @@ from starlette.responses import Response
 from orchestrator.common.os_user import os_user
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
-from orchestrator.ui.decision import MOST_SHOWN
-from orchestrator.ui.decision_view import Shown
+from orchestrator.ui.decision import MOST_SHOWN, Shown
 from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from orchestrator.index.index import Index
 from orchestrator.pipeline.clauses import MAX_CUT
-from orchestrator.records.about import About, Entity
+from orchestrator.records.decision import About, Entity
 
 MOST = 20
 _TOKEN = re.compile(r"[^\s\"'’`,;()\[\]{}<>?!]+")
