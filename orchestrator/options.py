@@ -74,8 +74,8 @@ class Options:
     temporal_namespace: Text = ""
     """The Temporal namespace. Default: `default`."""
     temporal_ui: Text = ""
-    """The address of Temporal's web UI, for links to runs. Needed only if it is neither Temporal Cloud nor a local dev
-    server.
+    """The address of Temporal's web UI, for links to runs. Needed only if it is neither Temporal Cloud nor a local
+    dev server.
     """
     external_storage: Text = ""
     """The bucket for payloads that are too large for a Temporal history: `s3://BUCKET` or `gs://BUCKET`."""

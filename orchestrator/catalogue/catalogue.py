@@ -57,12 +57,12 @@ class Catalogue:
 
         Args:
             functions: The functions.
-            read_only: The functions that change nothing. Nobody has to approve their calls, and the calls may be
-                repeated.
+            read_only: The functions that change nothing. Nobody has to approve their calls, and the calls may
+                be repeated.
 
         Raises:
-            InvalidCatalogue: A function cannot be a tool, two have the same name, or one in `read_only` is not among
-                them.
+            InvalidCatalogue: A function cannot be a tool, two have the same name, or one in `read_only` is not
+                among them.
         """
         for function in read_only:
             if function not in functions:
@@ -83,8 +83,8 @@ class Catalogue:
     @classmethod
     @named
     def read(cls, path: str | Path, server: str | None = "") -> "Catalogue":
-        """Read a tools.jsonl (one tool per line), a .json list, or a folder of such files. Errors name the file and the
-        line.
+        """Read a tools.jsonl (one tool per line), a .json list, or a folder of such files. Errors name the file and
+        the line.
 
         Args:
             path: The file or the folder.

@@ -89,8 +89,8 @@ class ResolvedCall:
         return self._function()(**{**self.arguments, **context})
 
     async def run_async(self, **context: Any) -> Any:
-        """Call the tool's function from a coroutine and return its result. A function that is not async runs in a
-        thread.
+        """Call the tool's function from a coroutine and return its result. A function that is not async runs in
+        a thread.
 
         Args:
             context: The values of parameters that an agent framework fills, such as pydantic-ai's RunContext.

@@ -97,8 +97,8 @@ def _server_name(file: Path) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file itself. For a folder, return its tools.jsonl, or its tools.json, or all its .jsonl and .json
-    files.
+    """Return the file itself. For a folder, return its tools.jsonl, or its tools.json, or all its .jsonl and
+    .json files.
     """
     with reading(path, _REMEDY, InvalidCatalogue):
         if not path.exists():

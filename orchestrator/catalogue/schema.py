@@ -40,8 +40,8 @@ def accepted(schema: Mapping[str, Any]) -> dict[str, Any]:
 def gathered(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema with the parameters of its root's branches and references among its own.
 
-    A parameter is required if all branches require it. If branches describe it differently, any of the descriptions may
-    hold.
+    A parameter is required if all branches require it. If branches describe it differently, any of the descriptions
+    may hold.
     """
     if _JOINED.isdisjoint(schema):
         return dict(schema)

@@ -43,8 +43,8 @@ _UNCOUNTED = ("patternProperties", "unevaluatedItems", "unevaluatedProperties")
 
 
 class UnusableSchema(ValueError):
-    """No value can be checked against the schema here. It is broken, refers to other documents, or needs too many
-    checks.
+    """No value can be checked against the schema here. It is broken, refers to other documents, or needs too
+    many checks.
     """
 
 

@@ -29,8 +29,8 @@ def count_tokens(text: str) -> int:
 
 
 def plain_size(text: str) -> int:
-    """Return the size of a text, in bytes, as JSON with all characters outside ASCII escaped, as in a workflow's
-    history.
+    """Return the size of a text, in bytes, as JSON with all characters outside ASCII escaped, as in a
+    workflow's history.
     """
     return len(text) if text.isascii() else len(text.encode("ascii", "backslashreplace"))
 

@@ -15,8 +15,8 @@ from orchestrator.records.request import RouteHint
 from orchestrator.runtime.router import Router
 
 PRIOR = 10.0
-"""The number of queries that the built-in map counts as. Chosen on the development sets
-(docs/how-to/calibration.md)."""
+"""The number of queries that the built-in map counts as. Chosen on the development
+sets (docs/how-to/calibration.md)."""
 LEAST_QUERIES = 20
 FOLDS = 5
 """With LEAST_QUERIES, each fifth has only four queries. With fewer, the figures of a fold would say nothing."""
@@ -24,8 +24,8 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The confidence of the gate, of the keyword leg and of both legs for one query, and whether the best tool is
-    right.
+    """The confidence of the gate, of the keyword leg and of both legs for one query, and whether the best tool
+    is right.
     """
 
     gate: float

@@ -29,8 +29,8 @@ def hit(ranked: Sequence[str], relevant: Collection[str]) -> float:
 
 
 def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
-    """Return the gain of the first k keys (1 / log2(1 + rank) for each relevant key) as a share of the best order's
-    gain.
+    """Return the gain of the first k keys (1 / log2(1 + rank) for each relevant key) as a share of the best
+    order's gain.
 
     Args:
         ranked: The keys, best first.
@@ -75,8 +75,8 @@ def calibration_error(confidences: ArrayLike, right: ArrayLike) -> float:
 
 
 def calibration_interval(confidences: ArrayLike, right: ArrayLike) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the calibration error, drawn with a fixed seed. It includes the error
-    itself.
+    """Return the 95 % bootstrap interval of the calibration error, drawn with a fixed seed. It includes the
+    error itself.
 
     A calibration error is biased upwards for few answers, and more so for a bootstrap draw. The interval is therefore
     mirrored at the error (basic bootstrap).
@@ -98,8 +98,8 @@ def calibration_interval(confidences: ArrayLike, right: ArrayLike) -> tuple[floa
 
 
 def confidence(confidences: ArrayLike, right: ArrayLike, *, gate: float) -> dict[str, float | None]:
-    """Return the calibration error, the share of confidences at or above the gate, and the share of those that are
-    right.
+    """Return the calibration error, the share of confidences at or above the gate, and the share of those that
+    are right.
 
     The last is None if no confidence reaches the gate.
 

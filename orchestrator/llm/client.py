@@ -49,8 +49,8 @@ from orchestrator.options import Options, model_key
 from orchestrator.records.usage import Usage
 
 LONGEST_WAIT_S = 30.0
-"""The maximum Retry-After, in seconds, that a call waits for. After a longer one, the caller continues without the
-model."""
+"""The maximum Retry-After, in seconds, that a call waits for. After a longer one, the caller continues without
+the model."""
 LEAST_ANSWER = 100
 """The minimum number of tokens for an answer. With fewer tokens left, the model is not asked."""
 

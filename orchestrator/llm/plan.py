@@ -51,8 +51,8 @@ _PLACEHOLDER = re.compile(
 )
 
 GiveUp = Callable[[ToolrouteError], bool]
-"""Returns True to continue without the model after an error. An activity raises the error instead, so that Temporal
-retries."""
+"""Returns True to continue without the model after an error. An activity raises the error instead, so that
+Temporal retries."""
 
 
 # Defaults come from factories: OpenAI's strict mode refuses a schema that states them.

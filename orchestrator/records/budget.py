@@ -42,8 +42,8 @@ class Limits:
 class BudgetReport:
     """The budget of a run, in tokens.
 
-    The tokens in use are `settled + reserved`. The rest is `remaining = max_total_tokens - settled - reserved -
-    reserve_for_synthesis`.
+    The tokens in use are `settled + reserved`. The rest is `remaining = max_total_tokens - settled - reserved
+    - reserve_for_synthesis`.
 
     Attributes:
         max_total_tokens: The limit of the whole run.

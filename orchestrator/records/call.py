@@ -9,8 +9,8 @@ from orchestrator.common.tenant import check_tenant
 from orchestrator.records.tool import Tool
 
 ChangePolicy = Literal["strict", "safe", "open"]
-"""The changed definitions that wait for acceptance: all, those that may do more than the accepted definition, or
-none."""
+"""The changed definitions that wait for acceptance: all, those that may do more than the accepted definition,
+or none."""
 
 
 class Approve(StrEnum):

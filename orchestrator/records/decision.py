@@ -230,8 +230,8 @@ class Decision:
     def from_json(cls, data: Mapping[str, Any] | str) -> "Decision":
         """Return the Decision that `to_json` wrote, also in another process.
 
-        JSON contains no Python functions. If the catalogue was made from functions, use
-        `catalogue[call.tool.key].function`.
+        JSON contains no Python functions. If the catalogue was made from functions,
+        use `catalogue[call.tool.key].function`.
 
         Args:
             data: The JSON as a text or as a mapping.

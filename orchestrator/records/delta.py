@@ -70,8 +70,8 @@ class Delta:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The keys of the seen tools with a changed definition. The model keeps the earlier definition until a new
-        conversation.
+        """The keys of the seen tools with a changed definition. The model keeps the earlier definition until a
+        new conversation.
         """
         return tuple(
             now.key

@@ -40,8 +40,8 @@ PROGRESS: Final = "toolroute.progress"
 
 TENANT_ATTRIBUTE: Final = "ToolrouteTenant"
 WAITING_ATTRIBUTE: Final = "ToolrouteWaiting"
-"""Search attributes of a run, if the namespace has them: Keyword, its tenant, and Bool, whether a step waits for
-approval.
+"""Search attributes of a run, if the namespace has them: Keyword, its tenant, and Bool, whether a step waits
+for approval.
 """
 
 NEXUS_SERVICE: Final = "toolroute"

@@ -44,8 +44,8 @@ class RouteHint(StrEnum):
 
 
 class Fusion(StrEnum):
-    """How the scores of the legs are merged: `learnt` (fitted maps), `weighted` (a weighted sum) or `rrf` (reciprocal
-    ranks).
+    """How the scores of the legs are merged: `learnt` (fitted maps), `weighted` (a weighted sum) or `rrf`
+    (reciprocal ranks).
 
     Examples:
         >>> from orchestrator import Fusion, RouteRequest
@@ -144,8 +144,8 @@ class RouteRequest:
     only: Annotated[
         tuple[str, ...], Give("a tuple of patterns, e.g. ('github:*', '!github:delete_*')")
     ] = ()
-    """Patterns of keys. A match fits one of the patterns, if there are any, and none of the patterns that begin with
-    `!`.
+    """Patterns of keys. A match fits one of the patterns, if there are any, and none of the patterns that begin
+    with `!`.
     """
     actor: Annotated[str, Give("the person who asks, as a text")] = ""
     """The person who asks. Another single person's past tasks raise no tool to .7 for them."""

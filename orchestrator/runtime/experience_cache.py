@@ -104,8 +104,8 @@ class ExperienceCache:
     async def keep(self, tenant: str, outcome: Outcome, vector: NDArray[np.float32]) -> None:
         """Add an Outcome, unless its id is known, and write it to the store.
 
-        If the write fails, the Outcome counts in this process. It is written with the next Outcome, or when it is given
-        again.
+        If the write fails, the Outcome counts in this process. It is written with the next Outcome, or when it is
+        given again.
 
         Args:
             tenant: The tenant.

@@ -1,5 +1,5 @@
-"""The indexes of the tenants that a process serves. Each is loaded once, and the least recently used one is dropped
-first.
+"""The indexes of the tenants that a process serves. Each is loaded once, and the least recently used one is
+dropped first.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ KEPT_FROM = 100
 """The number of tools from which an Index is stored as a file. A new process then reads the file in 10 ms. To index 258
 tools takes it 100 ms, because their texts and fields are checked again."""
 PATIENCE_S = 1.0
-"""Seconds that a request waits for the store if an earlier Index is in memory, and seconds until a failure is tried
-again.
+"""Seconds that a request waits for the store if an earlier Index is in memory, and seconds until a failure is
+tried again.
 """
 Answer = tuple[Index, str]
 """An Index and a warning. The warning is empty if there is none."""
@@ -63,8 +63,8 @@ class _Kept:
 
 
 class IndexCache:
-    """Indexes by tenant. A catalogue has one Index for all tenants. A store has one per tenant, renewed after each
-    change.
+    """Indexes by tenant. A catalogue has one Index for all tenants. A store has one per tenant, renewed after
+    each change.
     """
 
     def __init__(

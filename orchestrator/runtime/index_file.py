@@ -235,8 +235,8 @@ def _code() -> str:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Pause the garbage collector. Otherwise it walks over the growing data again and again, which takes half of the
-    time.
+    """Pause the garbage collector. Otherwise it walks over the growing data again and again, which takes half of
+    the time.
     """
     on = gc.isenabled()
     gc.disable()

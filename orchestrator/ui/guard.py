@@ -1,5 +1,5 @@
-"""The guard before every page: only browsers with the link's token see it, and only the pages' own forms change
-something.
+"""The guard before every page: only browsers with the link's token see it, and only the pages' own forms
+change something.
 """
 
 import logging

@@ -247,8 +247,8 @@ def _with_sources(
 ) -> McpConfig:
     """Record the source of each new server: the client's file, where `toolroute login` finds it.
 
-    If `login` cannot read the client's file, or finds the server there under another name, the client's title is
-    recorded.
+    If `login` cannot read the client's file, or finds the server there under another name, the client's title
+    is recorded.
     """
     servers = dict(config.servers)
     for takeover in reversed(takeovers):

@@ -134,8 +134,8 @@ class RunReporter:
             self.report(progress.steps)
 
     async def _report_retries(self) -> None:
-        """Write each failure that is being retried, each reason once. A run retries an unavailable service for ten
-        minutes.
+        """Write each failure that is being retried, each reason once. A run retries an unavailable service for
+        ten minutes.
         """
         from temporalio.service import RPCError
 

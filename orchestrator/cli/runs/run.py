@@ -116,8 +116,8 @@ async def run(
     """Run TASK durably on Temporal.
 
     The task is routed, and the plan is made from the same matches. In a terminal you are asked before a tool that needs
-    approval is called, and see the digest that approves this call in a script. Without a terminal, such a tool is not
-    called.
+    approval is called, and see the digest that approves this call in a script. Without a terminal, such a tool is
+    not called.
 
     Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 no tool matches, 5 a step is waiting for
     input or approval.

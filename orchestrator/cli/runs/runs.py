@@ -147,8 +147,8 @@ async def approve(
 ) -> None:
     """Approve these calls of RUN.
 
-    `toolroute runs show RUN` shows the calls with their digests in a terminal. Only calls with these digests are
-    approved.
+    `toolroute runs show RUN` shows the calls with their digests in a terminal. Only calls with these digests
+    are approved.
     """
     remedy = f"as `toolroute runs show {run_id}` prints it"
     digests = pairs("approve", calls, remedy, form="STEP=DIGEST")

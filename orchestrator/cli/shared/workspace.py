@@ -202,8 +202,8 @@ class Workspace:
             note(f"no tools of {', '.join(unlisted)} yet: {sync}")
 
     def require_one_source(self, *, lists: bool = True) -> None:
-        """Raise InvalidInput if `--catalogue` is combined with a store or with an option that lists servers into a
-        store.
+        """Raise InvalidInput if `--catalogue` is combined with a store or with an option that lists servers into
+        a store.
         """
         if self.catalogue is not None and (self.store or (lists and self.config)):
             also = "--store" if self.store else "--config, which lists servers into a store"

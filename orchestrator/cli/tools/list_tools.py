@@ -33,8 +33,8 @@ ALL_SHOWN = "`toolroute tools list` shows all tools"
 def list_tools(workspace: Workspace, server: str | None, output: str) -> None:
     """List the tools that a tenant may use.
 
-    `-o jsonl` writes a tools.jsonl. If there is an mcpServers file, the list has the tools of its servers and imported
-    tools.
+    `-o jsonl` writes a tools.jsonl. If there is an mcpServers file, the list has the tools of its servers and
+    imported tools.
     """
     catalogue = workspace.catalogue_or_store()
     if server is not None and server not in catalogue.places:

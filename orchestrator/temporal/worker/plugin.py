@@ -442,8 +442,8 @@ def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:
 
 
 def _let_through(runner: WorkflowRunner | None) -> WorkflowRunner:
-    """Pass this package through the sandbox. A workflow then takes 0.6 ms instead of 4.5 ms, and no engine is loaded
-    twice.
+    """Pass this package through the sandbox. A workflow then takes 0.6 ms instead of 4.5 ms, and no engine is
+    loaded twice.
     """
     runner = runner or SandboxedWorkflowRunner()
     if isinstance(runner, SandboxedWorkflowRunner):
