@@ -81,9 +81,10 @@ def read_log(logs: Sequence[Path], tools: Sequence[Tool]) -> tuple[list[Past], l
     if without_text:
         warn(f"{counted(without_text, 'task')} without text skipped")
     if unknown:
-        skipped = f"{counted(len(unknown), 'name')} skipped, e.g. {unknown[0]!r}"
+        skipped = counted(len(unknown), "name")
+        why = "no known tool, or several tools, have this name"
         remedy = "run `toolroute tools sync`, or use keys"
-        warn(f"{skipped}: no known tool, or several tools, have this name; {remedy}")
+        warn(f"{skipped} skipped, e.g. {unknown[0]!r}: {why}; {remedy}")
     if not any(task.uses for task in tasks):
         files = ", ".join(map(str, logs))
         warn(f"{files}: no task in it used a known tool; {FORM}")

@@ -48,9 +48,9 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
     edges = _edges(index, of, hops, more)
     nodes = _nodes(index, of, edges)
     if output == "json":
-        echo_json({"nodes": nodes, "edges": [asdict(edge) for edge in edges]})
+        echo_json({"nodes": nodes, "edges": list(map(asdict, edges))})
     else:
-        echo_text("\n".join(_mermaid(nodes, edges)))
+        echo_text(_mermaid(nodes, edges))
     note(_summary(of, nodes, edges))
 
 
@@ -106,7 +106,7 @@ def _edges_from(index: Index, positions: Iterable[int], more: More | None) -> li
     return edges
 
 
-def _mermaid(nodes: Sequence[str], edges: Sequence[Edge]) -> list[str]:
+def _mermaid(nodes: Sequence[str], edges: Sequence[Edge]) -> str:
     lines = ["graph LR"]
     ids: dict[str, str] = {}
     for number, key in enumerate(nodes):
@@ -116,7 +116,7 @@ def _mermaid(nodes: Sequence[str], edges: Sequence[Edge]) -> list[str]:
         source = ids[edge.source]
         target = ids[edge.to]
         lines.append(f'  {source} {_arrow(edge)}|"{_quoted(edge.type)}"| {target}')
-    return lines
+    return "\n".join(lines)
 
 
 def _arrow(edge: Edge) -> str:

@@ -54,16 +54,13 @@ def list_lines(last: int, output: str, **filters: str | None) -> None:
     """List the newest lines."""
     log = _required_log()
     newest = list(deque(_filtered(log.read(), filters), last))
-    folder = str(log.folder)
     if output == "json":
-        echo_json({"folder": folder, "lines": newest})
+        echo_json({"folder": str(log.folder), "lines": newest})
     elif output == "jsonl":
         echo_json_lines(newest)
     else:
-        rows = [_row(line) for line in newest]
-        print_table(_COLUMNS, rows, numbers=("ms",))
-        lines = counted(len(newest), "line")
-        note(f"{lines} of the audit log in {folder}")
+        print_table(_COLUMNS, map(_row, newest), numbers=("ms",))
+        note(f"{counted(len(newest), 'line')} of the audit log in {log.folder}")
 
 
 def _filtered(
