@@ -51,7 +51,7 @@ _WORKFLOWS = (
     CallWorkflow,
     SyncWorkflow,
 )
-_NO_SETTINGS = ("self", "__class__", "register")
+_NO_SETTINGS = frozenset(("self", "__class__", "register"))
 """The names in the constructor that are no settings of the activities."""
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 _PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
@@ -125,7 +125,8 @@ class OrchestratorPlugin(SimplePlugin):
         free_slots: int | None = None,
     ) -> None:
         """Make a plugin. The documentation of the class describes the parameters."""
-        given = {name for name, value in locals().items() if value and name not in _NO_SETTINGS}
+        arguments = dict(locals())
+        given = {name for name in arguments.keys() - _NO_SETTINGS if arguments[name]}
         if free_slots is not None:
             given.add("free_slots")
         _check_together(given, register=register)
