@@ -130,7 +130,7 @@ class OrchestratorPlugin(SimplePlugin):
         if free_slots is not None:
             given.add("free_slots")
         _check_together(given, register=register)
-        _check_parts(stores, embedder, models, nexus)
+        _check_parts(stores, embedder, models)
         catalogue = _catalogue_here(catalogue, is_read=bool(executors or only_servers))
         has_store = catalogue is None or store is not None or bool(stores)
         if catalogue is not None and not isinstance(catalogue, str | Path):
@@ -350,7 +350,7 @@ def _check_together(given: Collection[str], *, register: bool) -> None:
         raise InvalidConfig("warm has no effect: give mcp_servers, which it connects")
 
 
-def _check_parts(stores: Sequence[object], embedder: object, models: object, nexus: object) -> None:
+def _check_parts(stores: Sequence[object], embedder: object, models: object) -> None:
     """Raise InvalidInput for a part of a wrong type. Otherwise the first activity would find it."""
     if stores or embedder is not None:
         from orchestrator.runtime.inputs import check_embedder, check_stores
@@ -360,8 +360,6 @@ def _check_parts(stores: Sequence[object], embedder: object, models: object, nex
             check_embedder(embedder)
     if models is not None and not callable(models):
         raise InvalidInput(f"models={models!r:.80}: give a function that returns Models")
-    if isinstance(nexus, str):
-        raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
 
 
 def _catalogue_here(
