@@ -304,6 +304,7 @@ def test_changes_are_shown_and_accepted_by_command(rug: Rug, toolroute: Run) -> 
     shown = toolroute("tools", "changes", *where)
     assert "web:look: read_only: true before, not said now; it may change something now; a new" in shown.stdout
     assert "    + Fetch the page of an address, and delete it\n" in shown.stdout
+    assert shown.stderr == "1 changed tool waiting: read and accept with `toolroute tools accept web`\n"
     refused = toolroute("tools", "accept", "web", *where)
     assert "Fetch the page of an address, and delete it" in refused.stderr
     assert refused.exit_code == 2
@@ -316,6 +317,16 @@ def test_changes_are_shown_and_accepted_by_command(rug: Rug, toolroute: Run) -> 
     rug.sync()
     assert toolroute("tools", "accept", "web", "--yes", digest, *where).stdout == "web:look\n"
     assert rug.waits() == []
+
+
+def test_a_change_of_a_schema_is_shown_as_plain_json(rug: Rug, toolroute: Run) -> None:
+    rug.sync()
+    field = {"type": "string", "description": 'a "quoted" \\ word'}
+    rug.lists(FETCH | {"inputSchema": {"type": "object", "properties": {"path": field}}})
+    rug.sync()
+    shown = toolroute("tools", "changes", *rug.where("org:1"))
+    [added] = [line for line in shown.stdout.splitlines() if line.startswith('    + {"description')]
+    assert '"type": "string"' in added
 
 
 def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug, tmp_path: Path) -> None:

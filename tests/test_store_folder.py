@@ -86,8 +86,22 @@ def test_a_file_of_an_earlier_toolroute_is_named_with_its_remedy(tmp_path: Path)
     (old / "head.json").write_text('{"form": 2}')
     store = Store(tmp_path, embedder=shipped())
     for use in (lambda: store.load("org:a"), lambda: store.replace_server("org:a", "mail", MAIL)):
-        with pytest.raises(InvalidConfig, match=r"files of an earlier toolroute.*remove .*tenants.*tools import"):
+        with pytest.raises(InvalidConfig, match=r"files of an earlier toolroute.*experience export.*tools import"):
             use()
+
+
+def test_the_remedy_for_files_of_an_earlier_toolroute_keeps_the_files_of_this_one(tmp_path: Path) -> None:
+    store = Store(tmp_path, embedder=shipped())
+    store.replace_server("org:a", "mail", MAIL)
+    old = tmp_path / "tenants" / folder_name("org:a") / "experience"
+    old.mkdir()
+    (old / "head.json").write_text('{"form": 2}')
+    with pytest.raises(InvalidConfig) as refused:
+        store.load("org:a")
+    named = re.search(r"remove the folder '([^']+)'", str(refused.value))
+    assert named is not None
+    shutil.rmtree(named[1])
+    assert len(store.load("org:a").tools) == len(MAIL)
 
 
 Damage = Callable[[Store, str, str], object]

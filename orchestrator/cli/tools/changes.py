@@ -1,5 +1,6 @@
 """`toolroute tools changes`: the changed definitions that wait for a person."""
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,10 @@ def show_changes(workspace: Workspace, output: str) -> None:
     present(
         output, {"tenant": workspace.owner, "changes": records}, lambda: _print_changes(changes)
     )
-    remedy = ": accept with `toolroute tools accept`" if changes else ""
+    servers = sorted({change.tool.server for change in changes})
+    remedy = (
+        f": read and accept with `toolroute tools accept {shlex.join(servers)}`" if changes else ""
+    )
     note(f"{counted(len(changes), 'changed tool')} waiting{remedy}")
 
 
@@ -59,4 +63,5 @@ def print_change(change: "Waiting", *, err: bool = False) -> None:
 
 def quoted_line(text: str) -> str:
     """Return a text of a definition on one line, with its line ends and invisible characters escaped."""
-    return one_line(as_json(text)[1:-1])
+    escaped = as_json(text)[1:-1]
+    return one_line(escaped.replace('\\"', '"'))

@@ -181,10 +181,12 @@ class SqliteBackend(Backend):
                 )
         for part in (TOOLS, EXPERIENCE):
             if (folder / part / "head.json").exists():
+                # Files that this version wrote are beside it, so the remedy removes no other folder.
                 raise InvalidConfig(
                     f"store {str(self.path)!r} has files of an earlier toolroute, which this version does not read: "
-                    f"remove {str(folder.parent)!r} and run `toolroute tools import` or `tools sync` again, or give "
-                    "another folder with --store"
+                    f"export its finished tasks with that version (`toolroute experience export`), remove the folder "
+                    f"{str(folder / part)!r}, and run `toolroute tools import` or `tools sync` again, or give another "
+                    "folder with --store"
                 )
 
     def _made_file(self, tenant: str, part: str) -> Path:
