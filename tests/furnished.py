@@ -6,14 +6,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.embed import embedder_for
-from orchestrator.options import Options
 from orchestrator.records.outcome import Use
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import EXAMPLES
 from tests.servers.start import config, entry
+from tests.stores import shipped
 from tests.ui_pages import started
 
 PAST = {
@@ -41,7 +40,7 @@ async def furnish(folder: Path, rounds: int = 2) -> None:
     """Fill the folder with `mcp.json` and the store `kept` of org:1. Every past task comes once per round."""
     servers = config(quick=entry("quick.py"), broken={"command": "/nowhere/mcp-server"})
     (folder / "mcp.json").write_text(json.dumps(servers))
-    tenant, store = "org:1", Store(str(folder / "kept"), embedder=lambda: embedder_for(Options()))
+    tenant, store = "org:1", Store(str(folder / "kept"), embedder=shipped())
     tools = Catalogue([*Catalogue.read(EXAMPLES / "tools.jsonl").tools, HOSTILE])
     store.replace_servers(tenant, {server: tools.of_server(server) for server in tools.places})
     async with Router(store=store) as router:

@@ -13,11 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from orchestrator import Vectors
-from orchestrator.index.embed import StaticEmbedder, embedder_for
-from orchestrator.options import Options
-from orchestrator.records.tool import Tool
-from orchestrator.store.store import Store
+from orchestrator import Catalogue, Options, Router, Store, Tool, Vectors
 from tests.catalogues import taking, tool
 from tests.qdrant_front import qdrant_front
 
@@ -38,22 +34,32 @@ FILES = (
 )
 
 
-class CountingEmbedder(StaticEmbedder):
-    """The shipped embedder, which also keeps the texts that it embeds."""
-
-    def __init__(self, folder: Path = SHIPPED) -> None:
-        super().__init__(folder)
-        self.asked: list[str] = []
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        self.asked += texts
-        return super().embed(texts)
+def embedder_of(**settings: Any) -> Any:
+    """The embedder that these options name."""
+    return Router(Catalogue([]), options=Options(**settings)).embedder
 
 
 @cache
 def shipped() -> Any:
     """The shipped embedder, opened once."""
-    return embedder_for(Options())
+    return embedder_of()
+
+
+class CountingEmbedder:
+    """A model2vec folder's embedder, the shipped one by default, which also keeps the texts that it embeds."""
+
+    remote = False
+
+    def __init__(self, folder: Path = SHIPPED) -> None:
+        self._embedder = embedder_of(embedder=str(folder))
+        self.id = self._embedder.id
+        self.dimension = self._embedder.dimension
+        self.asked = list[str]()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.asked += texts
+        vectors: Vectors = self._embedder.embed(texts)
+        return vectors
 
 
 def smaller_model(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common import bounded_http
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
-from orchestrator.index.embed import OpenAIEmbedder, embedder_for
+from orchestrator.index.embed import OpenAIEmbedder
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.store.store import Store
@@ -34,7 +34,7 @@ from orchestrator.testing import (
 )
 from tests.catalogues import KEYWORD_ALONE, tool
 from tests.loopback import served
-from tests.stores import FILES, MAIL
+from tests.stores import FILES, MAIL, embedder_of
 
 PATIENT = Options(semantic_timeout_s=60)
 """A busy machine embeds slowly."""
@@ -87,7 +87,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _embedder(server: ScriptedModel, model: str = "good") -> Any:
-    return embedder_for(Options(embedder=f"openai:{model}", model_url=server.url))
+    return embedder_of(embedder=f"openai:{model}", model_url=server.url)
 
 
 @pytest.mark.parametrize("script", [(), plain_numbers])
@@ -179,7 +179,7 @@ async def test_an_endpoint_that_drips_its_headers_is_given_up(kind: str) -> None
 
 def test_an_endpoint_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(EmbedderUnavailable) as told:
-        embedder_for(Options(embedder="openai:any", model_url="http://me:secret@127.0.0.1:9/v1")).embed(["one"])
+        embedder_of(embedder="openai:any", model_url="http://me:secret@127.0.0.1:9/v1").embed(["one"])
     assert str(told.value) == "embedding model 'any' at http://127.0.0.1:9/v1 did not answer: the connection failed"
 
 
@@ -190,7 +190,7 @@ def test_a_key_that_the_endpoint_repeats_and_a_password_in_its_address_are_maske
     monkeypatch.setenv("OPENAI_API_KEY", "sk-4711-secret")
     with ScriptedModel(embeddings=[Fault(400, "wrong key sk-4711-secret"), None]) as model:
         url = model.url.replace("//", "//me:pass4711@")
-        embedder: Any = embedder_for(Options(embedder="openai:any", model_url=url))
+        embedder: Any = embedder_of(embedder="openai:any", model_url=url)
         with pytest.raises(EmbedderUnavailable, match=r"HTTP 400: wrong key \*\*\*$"):
             embedder.embed(["one"])
         embedder.embed(["one"])
@@ -264,6 +264,6 @@ async def test_a_router_hangs_up_on_the_endpoint_that_it_opened_and_on_no_others
 def test_openai_without_a_key_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY")
-    embedder = embedder_for(Options(embedder="openai:text-embedding-3-small"))
+    embedder = embedder_of(embedder="openai:text-embedding-3-small")
     with pytest.raises(Unauthorised, match="no key for OpenAI: set OPENAI_API_KEY, or set OPENAI_BASE_URL"):
         embedder.embed(["refund a charge"])

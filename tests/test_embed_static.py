@@ -10,10 +10,9 @@ import pytest
 
 from orchestrator import Router
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
 from tests.catalogues import sample
-from tests.stores import shipped, smaller_model
+from tests.stores import embedder_of, shipped, smaller_model
 
 
 def test_a_text_has_the_same_vector_of_length_one_alone_and_among_others() -> None:
@@ -33,7 +32,7 @@ def test_texts_that_say_nothing_are_zero_and_none_is_none() -> None:
 
 
 def test_a_model_without_contrast_is_whole(tmp_path: Path) -> None:
-    smaller: Any = embedder_for(Options(embedder=str(smaller_model(tmp_path / "model"))))
+    smaller: Any = embedder_of(embedder=str(smaller_model(tmp_path / "model")))
     assert smaller.contrast is None
     assert shipped().contrast.shape == (shipped().dimension, shipped().dimension)
 
@@ -43,7 +42,7 @@ def test_a_folder_that_is_no_model_is_told(broken: str, tmp_path: Path) -> None:
     folder = smaller_model(tmp_path / "model")
     (folder / broken).write_text("{")
     with pytest.raises(InvalidConfig, match="not a model2vec folder"):
-        embedder_for(Options(embedder=str(folder)))
+        embedder_of(embedder=str(folder))
     (folder / broken).unlink()
     with pytest.raises(InvalidConfig, match=rf"No such file.* a model2vec folder, with .*{broken}"):
         Router(sample(), options=Options(embedder=str(folder)))
@@ -52,15 +51,15 @@ def test_a_folder_that_is_no_model_is_told(broken: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["openai:", "no/such/folder", "statc", "x" * 300])
 def test_an_embedder_that_is_none_is_told_where_it_or_a_router_is_made(name: str) -> None:
     with pytest.raises(InvalidConfig, match="embedder"):
-        embedder_for(Options(embedder=name))
+        embedder_of(embedder=name)
     with pytest.raises(InvalidConfig, match="embedder"):
         Router(sample(), options=Options(embedder=name))
 
 
 def test_each_embedder_has_an_id_of_its_own(tmp_path: Path) -> None:
     folder = str(smaller_model(tmp_path / "model"))
-    given = [Options(), Options(embedder=folder), Options(embedder="openai:m")]
-    assert len({embedder_for(options).id for options in given}) == 3
+    given = ["static", folder, "openai:m"]
+    assert len({embedder_of(embedder=name).id for name in given}) == 3
 
 
 def test_a_router_that_is_made_has_loaded_no_model() -> None:
@@ -72,11 +71,10 @@ def test_a_router_that_is_made_has_loaded_no_model() -> None:
 def test_threads_that_end_one_after_the_other_each_open_the_embedder() -> None:
     code = """
 import threading
-from orchestrator import Options
-from orchestrator.index.embed import embedder_for
+from orchestrator import Catalogue, Router
 
 for _ in range(5):
-    thread = threading.Thread(target=lambda: embedder_for(Options()).embed(["send an email"]))
+    thread = threading.Thread(target=lambda: Router(Catalogue()).embedder.embed(["send an email"]))
     thread.start()
     thread.join()
 """

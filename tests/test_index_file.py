@@ -150,10 +150,9 @@ def test_a_file_that_is_damaged_or_of_something_else_is_none(
 
 def test_another_embedders_vectors_are_not_taken_from_a_file(store: Store, tmp_path: Path) -> None:
     decisions(store)
-    from orchestrator.index.embed import embedder_for
-    from tests.stores import smaller_model
+    from tests.stores import embedder_of, smaller_model
 
-    other = embedder_for(Options(embedder=str(smaller_model(tmp_path / "model"))))
+    other = embedder_of(embedder=str(smaller_model(tmp_path / "model")))
 
     async def route() -> tuple[str, ...]:
         async with Router(store=Store(store.location, embedder=other)) as router:

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator import Catalogue, Decision, Options, Router, Stage, Store
+from orchestrator import Catalogue, Decision, Options, Router, Stage, Store, Vectors
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index import encoder
-from orchestrator.index.embed import Vectors, embedder_for
 from orchestrator.index.encoder import LanguageEncoder
 from orchestrator.runtime import embedding
 from tests.catalogues import EXAMPLES, sample, tool
 from tests.command_line import Run
+from tests.stores import shipped
 
 SPANISH = "devuelve el dinero al cliente que pagó dos veces"
 GERMAN = "gib dem Kunden sein Geld zurück"
@@ -185,7 +185,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
 
 @pytest.mark.parametrize("folder", [True, False])
 async def test_tools_are_encoded_once_when_they_are_stored(folder: bool, counting: Counting, tmp_path: Path) -> None:
-    static = embedder_for(Options())
+    static = shipped()
     store = Store(tmp_path if folder else None, embedder=static, languages=True)
     tools = [*sample()]
     store.replace_servers("local", {server: sample().of_server(server) for server in sample().places})
@@ -202,7 +202,7 @@ async def test_tools_are_encoded_once_when_they_are_stored(folder: bool, countin
 
 
 async def test_tools_that_were_stored_without_the_extra_are_encoded_later(counting: Counting, tmp_path: Path) -> None:
-    static = embedder_for(Options())
+    static = shipped()
     Store(tmp_path, embedder=static).replace_server("local", "mail", NOTES.of_server("mail"))
     store = Store(tmp_path, embedder=static, languages=True)
     async with Router(store=store) as router:

@@ -7,10 +7,9 @@ import pytest
 from benchmarks import learning, peers, quality, renewal, routing
 from orchestrator.evaluate.runner import Query
 from orchestrator.index.calibration import shipped
-from orchestrator.index.embed import embedder_for
 from orchestrator.index.index import Index
-from orchestrator.options import Options
 from tests.catalogues import sample
+from tests.stores import embedder_of
 
 QUERIES = [
     Query(id="1", text="refund the charge ch_3PqX", relevant=frozenset(["stripe:refund_charge"])),
@@ -20,7 +19,7 @@ QUERIES = [
 
 @pytest.mark.parametrize("way", quality.WAYS)
 async def test_each_way_of_ranking_is_measured_on_the_same_queries(way: str) -> None:
-    decisions = await quality.routed(sample(), QUERIES, shipped(), embedder_for(Options()), way)
+    decisions = await quality.routed(sample(), QUERIES, shipped(), embedder_of(), way)
     assert quality.recalls(quality.keys_of(decisions), QUERIES) == [(1, 1), (0, 0)]
     right, error, settled, precision, opened, area = quality.claims(decisions, QUERIES)
     assert (right, area) == (0.5, 0.75)

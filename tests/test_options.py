@@ -10,11 +10,10 @@ import pytest
 
 from orchestrator import options as settings
 from orchestrator.errors import InvalidConfig, InvalidInput
-from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options, misspelt, options_over
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
-from tests.stores import MAIL
+from tests.stores import MAIL, shipped
 
 
 @pytest.mark.parametrize(
@@ -68,13 +67,13 @@ def test_a_tilde_is_the_home_folder_wherever_a_setting_names_a_file(
     options = Options.from_env({"TOOLROUTE_STORE": "~/x", "TOOLROUTE_CALIBRATION": "~/f.json"})
     assert (options.store, options.calibration) == (str(tmp_path / "x"), str(tmp_path / "f.json"))
     assert Options(embedder="~/model").embedder == str(tmp_path / "model")
-    assert str(Store("~/x", embedder=lambda: embedder_for(options))) == str(tmp_path / "x")
+    assert str(Store("~/x", embedder=shipped())) == str(tmp_path / "x")
     assert Options(store="~nobody-at-all/x").store == "~nobody-at-all/x"
 
 
 async def test_the_store_that_the_options_name_is_a_routers(tmp_path: Path) -> None:
     options = Options(store=str(tmp_path))
-    Store(tmp_path, embedder=lambda: embedder_for(options)).replace_server("local", "mail", MAIL)
+    Store(tmp_path, embedder=shipped()).replace_server("local", "mail", MAIL)
     async with Router(options=options) as router:
         decision = await router.route("send an email")
     assert decision.catalogue.tools == len(MAIL)
