@@ -1,5 +1,6 @@
 """Arguments from a task: only values that are unmistakably in its text, for every schema that a server lists."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from orchestrator.planning.arguments import extract
-from orchestrator.records.tool import Tool
+from orchestrator import Step, Tool
 from tests.decisions import TEXT, decision, plan_without_model, schema
 from tests.loopback import served
 from tests.timing import seconds
@@ -19,6 +19,13 @@ from tests.timing import seconds
 UNITS = ["celsius", "kelvin"]
 INTEGER, NUMBER, UNIT = {"type": "integer"}, {"type": "number"}, {"type": "string", "enum": UNITS}
 EMAIL, DATE = {"type": "string", "format": "email"}, {"type": "string", "format": "date"}
+
+
+async def planned(properties: dict[str, Any], text: str, **given_values: Any) -> Step:
+    """The step of the plan without a model for a task, where one tool with this schema fits."""
+    tool = Tool(server="a", name="b", input_schema=properties)
+    [step] = (await plan_without_model(decision(text, [tool]), arguments=given_values)).steps
+    return step
 
 
 @pytest.mark.parametrize(
@@ -45,31 +52,32 @@ EMAIL, DATE = {"type": "string", "format": "email"}, {"type": "string", "format"
         ({"title": TEXT, "body": TEXT}, 'title "Plan" and body "Go"', {"title": "Plan", "body": "Go"}),
     ],
 )
-def test_a_required_parameter_takes_only_an_unmistakable_value(
+async def test_a_required_parameter_takes_only_an_unmistakable_value(
     properties: dict[str, Any], text: str, values: dict[str, object]
 ) -> None:
-    found = extract(schema(*properties, **properties), text)
-    assert found.values == values
-    assert set(found.missing) == set(properties) - set(values)
-    assert len(found.notes) == len(values)
+    step = await planned(schema(*properties, **properties), text)
+    assert step.arguments == values
+    assert set(step.missing) == set(properties) - set(values)
+    assert all(f"{name}: " in step.why for name in values)
 
 
-def test_an_optional_parameter_needs_its_name_in_the_text() -> None:
+async def test_an_optional_parameter_needs_its_name_in_the_text() -> None:
     own = schema("path", path=TEXT, head=INTEGER, state={"type": "string", "enum": ["open", "closed"]}, all=TEXT)
-    assert extract(own, "open a.txt 5").values == {"path": "a.txt"}
-    assert extract(own, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}
+    assert (await planned(own, "open a.txt 5")).arguments == {"path": "a.txt"}
+    step = await planned(own, "read a.txt head 5 state=open")
+    assert step.arguments == {"path": "a.txt", "head": 5, "state": "open"}
 
 
-def test_given_values_come_first_with_their_type() -> None:
+async def test_given_values_come_first_with_their_type() -> None:
     own = schema("n", "tags", n=INTEGER, tags={"type": "array", "items": INTEGER}, on={"type": "boolean"})
     given_values = {"n": "3", "tags": "4, 5", "on": "true"}
-    assert extract(own, "show 7", given_values).values == {"n": 3, "tags": [4, 5], "on": True}
-    assert extract(own, "", {"n": "soon"}).values == {"n": "soon"}  # Checked before the call.
+    assert (await planned(own, "show 7", **given_values)).arguments == {"n": 3, "tags": [4, 5], "on": True}
+    assert (await planned(own, "show", n="soon")).arguments == {"n": "soon"}  # Checked before the call.
 
 
 @pytest.mark.parametrize("value", ["1" * 5_000, "[" * 5_000])
-def test_a_value_that_python_cannot_read_stays_a_text(value: str) -> None:
-    assert extract(schema("n", n=INTEGER), "show", {"n": value}).values == {"n": value}
+async def test_a_value_that_python_cannot_read_stays_a_text(value: str) -> None:
+    assert (await planned(schema("n", n=INTEGER), "show", n=value)).arguments == {"n": value}
 
 
 @pytest.mark.parametrize(
@@ -82,13 +90,13 @@ def test_a_value_that_python_cannot_read_stays_a_text(value: str) -> None:
         ({"type": "string", "enum": ["celsius"]}, {}),
     ],
 )
-def test_odd_schemas_can_be_planned_with(parameter: dict[str, Any], values: dict[str, str]) -> None:
+async def test_odd_schemas_can_be_planned_with(parameter: dict[str, Any], values: dict[str, str]) -> None:
     own = {**schema("unit", unit=parameter), "$defs": {"Unit": UNIT}}
-    assert extract(own, "convert with unit=kelvin").values == values
-    assert extract(own, "", {"unit": "kelvin"}).values == {"unit": "kelvin"}
+    assert (await planned(own, "convert with unit=kelvin")).arguments == values
+    assert (await planned(own, "convert", unit="kelvin")).arguments == {"unit": "kelvin"}
 
 
-def test_planning_fetches_nothing_that_a_schema_refers_to() -> None:
+async def test_planning_fetches_nothing_that_a_schema_refers_to() -> None:
     asked = []
 
     async def answer(request: Request) -> JSONResponse:
@@ -96,14 +104,15 @@ def test_planning_fetches_nothing_that_a_schema_refers_to() -> None:
         return JSONResponse({"type": "string"})
 
     with served(Starlette(routes=[Route("/{path}", answer)])) as url:
-        assert extract(schema("unit", unit={"$ref": f"{url}/unit.json"}), "unit=kelvin").missing == ("unit",)
+        step = await planned(schema("unit", unit={"$ref": f"{url}/unit.json"}), "unit=kelvin")
+    assert step.missing == ("unit",)
     assert asked == []
 
 
 def test_a_hostile_text_takes_no_time() -> None:
     own = schema("path", "n", "url", path=TEXT, n=INTEGER, url=TEXT, unit=UNIT)
     texts = ("a.b" * 9_000, "a/" * 9_000, '"' * 9_000, " '" * 9_000, "1:2-" * 9_000, "a-" * 9_000, "path " * 9_000)
-    assert seconds(lambda: [extract(own, text) for text in texts]) < 3
+    assert seconds(lambda: [asyncio.run(planned(own, text)) for text in texts]) < 3
 
 
 PIECES = st.sampled_from(

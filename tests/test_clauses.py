@@ -2,13 +2,21 @@
 
 import pytest
 
+from orchestrator import Catalogue, Router
 from orchestrator.index.intent import known_actions
-from orchestrator.pipeline.clauses import MAX_CLAUSES, MAX_CUT, masked, split_clauses, split_left_out
+from orchestrator.pipeline.clauses import masked, split_clauses, split_left_out
+from tests.catalogues import tool
 from tests.timing import seconds
 
+ROUTER = Router(Catalogue([tool("a:book_desk", "Book a desk"), tool("a:email_person", "Email a person")]))
+MAX_PARTS = 8
+MAX_CUT = 4_000
+"""The most characters of a task that is cut."""
 
-def parts(text: str) -> list[str]:
-    return split_clauses(text, known_actions() | {"book", "email"})
+
+async def parts(text: str) -> list[str]:
+    """The parts of a task that a Decision shows: none where the task is one."""
+    return list((await ROUTER.route(text)).parts)
 
 
 @pytest.mark.parametrize(
@@ -21,20 +29,19 @@ def parts(text: str) -> list[str]:
         ("list open bugs\nassign the bugs to Kim", ["list open bugs", "assign the bugs to Kim"]),
         ("void invoice 12 -> search flights → email Ana", ["void invoice 12", "search flights", "email Ana"]),
         ("查询北京的天气。发送邮件给王芳。", ["查询北京的天气", "发送邮件给王芳"]),
-        ("create a page with title, body and tags", ["create a page with title, body and tags"]),
-        ("list the employees and managers of the team", ["list the employees and managers of the team"]),
-        ("Hello! Please find flights to Rome. Thanks!", ["Hello! Please find flights to Rome. Thanks"]),
+        ("create a page with title, body and tags", []),
+        ("list the employees and managers of the team", []),
+        ("Hello! Please find flights to Rome. Thanks!", []),
         ("not only post it to Bo but also email Ana", ["not only post it to Bo", "also email Ana"]),
         ("weather", []),
-        ("", []),
     ],
 )
-def test_a_task_is_cut_at_sentences_and_where_an_action_begins_behind_and(text: str, expected: list[str]) -> None:
-    assert parts(text) == expected
+async def test_a_task_is_cut_at_sentences_and_where_an_action_begins_behind_and(text: str, expected: list[str]) -> None:
+    assert await parts(text) == expected
 
 
 @pytest.mark.parametrize(
-    "text",
+    "quoting",
     [
         'post "book a desk for Monday and find flights. Then call me" to #ops',
         "run this\n```\nfind flights to Rome\nbook a hotel there\n```",
@@ -42,19 +49,16 @@ def test_a_task_is_cut_at_sentences_and_where_an_action_begins_behind_and(text: 
         "post 'Ana's part and then Bo's part' to all",
     ],
 )
-def test_what_is_quoted_is_never_cut(text: str) -> None:
-    said = masked(text)
-    quote = text[said.index("Q") : said.rindex("Q") + 1]
-    assert any(quote in part for part in parts(text))
-    assert len(said) == len(text)
+async def test_what_is_quoted_is_never_cut(quoting: str) -> None:
+    assert await parts(quoting) == []
+    assert await parts(f"{quoting}\n\nand then email Ana") == [quoting, "and then email Ana"]
 
 
-def test_many_tasks_end_in_one_clause_and_a_document_is_not_cut() -> None:
-    many = parts(" ".join(f"Send letter number {number} to Ana." for number in range(20)))
-    assert len(many) == MAX_CLAUSES
+async def test_many_tasks_end_in_one_clause_and_a_document_is_not_cut() -> None:
+    many = await parts(" ".join(f"Send letter number {number} to Ana." for number in range(20)))
+    assert len(many) == MAX_PARTS
     assert "number 19" in many[-1]
-    document = "Send the letter to Ana. " * (MAX_CUT // 20)
-    assert parts(document) == [document]
+    assert await parts("Send the letter to Ana. " * (MAX_CUT // 20)) == []
 
 
 @pytest.mark.parametrize(
@@ -85,4 +89,5 @@ def test_what_is_not_wanted_is_told_apart_and_never_what_is_quoted(
 
 def test_hostile_texts_take_no_time() -> None:
     texts = (" \n" * 1_900, ". " * 1_900, "'" * 3_900, " '" * 1_900, "and then " * 430, "don't " * 650, "”" * 3_900)
-    assert seconds(lambda: [(parts(text), split_left_out(text), masked(text)) for text in texts]) < 2
+    actions = known_actions()
+    assert seconds(lambda: [(split_clauses(text, actions), split_left_out(text), masked(text)) for text in texts]) < 2

@@ -31,13 +31,13 @@ from orchestrator.records.call import ToolCall
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import Approval, Progress, RunRequest, StepStatus
-from orchestrator.temporal.client import devserver
 from orchestrator.temporal.client.run_client import (
     RunClient,
     failed_result,
     page_of,
 )
 from orchestrator.temporal.worker.sdk_metrics import metrics_runtime
+from orchestrator.testing import dev_server
 from tests.command_line import audited, command
 from tests.decisions import READ, decision
 from tests.my_workflow import Assistant, OwnHandlers, Plain
@@ -395,7 +395,7 @@ async def has_attributes(client: Client) -> None:
 
 
 async def test_search_attributes_find_a_tenants_waiting_runs(serve: Serve) -> None:
-    async with devserver.dev_server() as address:
+    async with dev_server() as address:
         runner = await serve()
         plain = await Client.connect(address, plugins=[plugin_over()])
         await has_attributes(plain)

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.cli.runs.temporal import connect, temporal_server
 from orchestrator.options import Options
-from orchestrator.temporal.client.devserver import dev_server
+from orchestrator.testing import dev_server
 from tests.servers.start import until
 
 
@@ -31,7 +31,7 @@ async def test_a_server_answers_on_loopback_keeps_quiet_and_is_gone_afterwards(
 
 SERVE = """
 import asyncio
-from orchestrator.temporal.client.devserver import dev_server
+from orchestrator.testing import dev_server
 
 async def main():
     async with dev_server() as address:

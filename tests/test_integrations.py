@@ -1,5 +1,6 @@
 """Each published framework with the scripted model: it reads the fitting tools, and later tasks profit."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,6 @@ from examples.functions import FUNCTIONS, current_weather
 from examples.servers import notes_server
 from orchestrator import Connections, Router
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.threads import now
 from orchestrator.errors import InvalidInput
 from orchestrator.integrations.fastmcp import ToolRouterSearch
 from orchestrator.integrations.langchain import ToolRouterMiddleware
@@ -144,7 +144,7 @@ def test_langchain_calls_that_are_not_async_share_one_loop_and_store(model: Scri
     assert offered(model.asked)[0][:2] == ["send_email", "current_weather"]
     assert router.store is not None
     assert len(router.store.outcomes.read("local").outcomes) == 4
-    now(router.aclose())
+    asyncio.run(router.aclose())
 
 
 async def test_openai_agents_that_share_a_model_each_read_the_tools_of_their_own_after_a_handoff(

@@ -385,7 +385,6 @@ def test_a_program_without_an_event_loop_routes_and_records() -> None:
         decision = router.route_sync("refund charge ch_3PqX", limit=2)
         assert len(decision.matches) == 2
         assert router.record_sync(decision, used=decision.recommended).ok
-        now(router.warm())
 
 
 async def test_a_call_that_waits_within_another_is_refused(router: Router) -> None:

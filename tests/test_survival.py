@@ -17,7 +17,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from orchestrator.records.call import Approve
 from orchestrator.records.run import RunRequest, RunResult, StepStatus
-from orchestrator.temporal.client.devserver import dev_server
+from orchestrator.testing import dev_server
 from tests.running import TENANT
 from tests.survival_worker import serve
 from tests.temporal import replays
