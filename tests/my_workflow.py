@@ -2,13 +2,13 @@
 
 import asyncio
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import NexusOperationError
 
-from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidArguments, InvalidInput
 from orchestrator.records.call import ToolCall
 from orchestrator.records.decision import Decision
@@ -205,7 +205,7 @@ class Paging:
             pages.append(page.text)
             at = page.next
         await router.call(decision, "notes:add_note", {"title": "whole", "body": result.whole})
-        return [result.text, digest("".join(pages[1:]), 16), str(len(pages) - 1)]
+        return [result.text, sha256("".join(pages[1:]).encode()).hexdigest(), str(len(pages) - 1)]
 
 
 @workflow.defn

@@ -112,7 +112,8 @@ async def test_planning_fetches_nothing_that_a_schema_refers_to() -> None:
 def test_a_hostile_text_takes_no_time() -> None:
     own = schema("path", "n", "url", path=TEXT, n=INTEGER, url=TEXT, unit=UNIT)
     texts = ("a.b" * 9_000, "a/" * 9_000, '"' * 9_000, " '" * 9_000, "1:2-" * 9_000, "a-" * 9_000, "path " * 9_000)
-    assert seconds(lambda: [asyncio.run(planned(own, text)) for text in texts]) < 3
+    decisions = [decision(text, [Tool(server="a", name="b", input_schema=own)]) for text in texts]
+    assert seconds(lambda: [asyncio.run(plan_without_model(each)) for each in decisions]) < 3
 
 
 PIECES = st.sampled_from(

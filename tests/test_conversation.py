@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.pipeline.conversation import LEANING, MAX_CHARS, MOST_USED, earlier_texts
+from orchestrator.pipeline.conversation import LEANING, MAX_CHARS, earlier_texts
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.runtime.router import Router
@@ -72,7 +72,7 @@ async def test_used_tools_never_fill_the_answer_nor_pass_a_filter(router: Router
     asked = RouteRequest(query=PULLS, conversation=(Turn(text="x", tools=others),), limit=6)
     found = await router.route(asked)
     brought = set(keys(found)) - set(keys(alone))
-    assert len(brought) == MOST_USED
+    assert len(brought) == 3
     assert brought <= set(others)
     assert keys(found)[0] == keys(await router.route(replace(asked, limit=1)))[0] == "github:list_pull_requests"
     only = await router.route(replace(asked, filters={"server": "github"}))

@@ -9,7 +9,6 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.documents import is_outdated
 from orchestrator.index.index import Index
 from orchestrator.pipeline.refiners.ordering import in_turn
-from orchestrator.pipeline.refiners.raising import MOST_LIFTED
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind
 from orchestrator.runtime.router import Router
@@ -62,7 +61,7 @@ async def test_named_servers_lift_a_few_tools_and_leave_room_for_the_other_parts
     many = [tool(f"big:read_thing_{number}", "Read a thing") for number in range(40)]
     async with Router(Catalogue([*many, *sample()])) as large:
         lifted = (await large.route("use big mcp to read a thing")).matches
-    assert sum("explicit" in match.evidence for match in lifted) == MOST_LIFTED
+    assert sum("explicit" in match.evidence for match in lifted) == 5
 
 
 async def test_near_duplicates_of_other_servers_stand_behind_the_other_matches() -> None:

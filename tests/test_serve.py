@@ -1,6 +1,7 @@
 """The gateway behind `serve`: a tenant finds and calls its present tools, and is asked before a change."""
 
 import asyncio
+import getpass
 import json
 import re
 import threading
@@ -11,7 +12,6 @@ import pytest
 from mcp.types import Implementation
 
 from orchestrator import Approve, Router, Tool
-from orchestrator.common.os_user import os_user
 from orchestrator.records.tool import Kind
 from tests.catalogues import taking, tokens_of, tool
 from tests.gateway import call_over_http, keys, serving
@@ -262,7 +262,7 @@ async def test_calls_that_follow_a_clients_search_are_remembered_as_its_outcome(
     [outcome] = store.outcomes.read("org:1").outcomes
     assert (outcome.query, outcome.source, outcome.ok) == ("how much is one and two", "serve", True)
     assert [(use.tool, use.ok, bool(use.ms)) for use in outcome.used] == [("quick:add", True, True)] * 2
-    assert outcome.actor == os_user(), "a name that a client gives itself identifies nobody"
+    assert outcome.actor == getpass.getuser(), "a name that a client gives itself identifies nobody"
     assert store.outcomes.read("user:1").outcomes == ()
 
 

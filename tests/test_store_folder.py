@@ -19,7 +19,6 @@ import pytest
 from click.testing import CliRunner
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.files import read_tools
 from orchestrator.cli import cli
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.records.outcome import Outcome, Use
@@ -249,7 +248,7 @@ def test_any_tenants_name_has_a_folder_of_its_own_inside(tmp_path: Path) -> None
 
 def test_a_store_is_no_folder_of_tools(store: Store) -> None:
     with pytest.raises(InvalidCatalogue, match="is a store, not a folder of tool files"):
-        list(read_tools(Path(store.location)))
+        Catalogue.read(Path(store.location))
 
 
 def _apart(mounts: str, code: str, *arguments: object) -> "subprocess.CompletedProcess[str]":

@@ -20,7 +20,7 @@ from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
 from orchestrator.temporal.worker.executors import Executor
-from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, hold_bytes
+from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, hold_bytes
 from tests.my_workflow import CallPublisher, Publish, SideBySide
 from tests.runner import Runner, Serve
 from tests.running import plugin_over
@@ -170,7 +170,7 @@ async def test_many_large_results_are_cut_to_what_one_payload_holds(
     assert [step.status for step in result.steps] == ["done"] * 8
     told = [step.result for step in result.steps if step.result]
     assert all(one.truncated for one in told)
-    assert sum(len(one.text) for one in told) <= MAX_RESULTS_BYTES
+    assert sum(len(one.text) for one in told) <= 512 * 1024
 
 
 class Raising(Executor):

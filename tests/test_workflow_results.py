@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from time import time
 from types import SimpleNamespace
@@ -20,10 +21,8 @@ from temporalio.converter import (
 )
 from temporalio.testing import ActivityEnvironment
 
-from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput
 from orchestrator.temporal.worker.results import KEPT_S, Results
-from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES
 from tests.my_workflow import Paging
 from tests.runner import Serve
 from tests.running import LocalTools, plugin_over
@@ -68,7 +67,7 @@ async def test_three_megabytes_are_read_page_by_page_and_reach_another_tool_whol
     runner = await serve(plugin_over(local), Paging, client=settings)
     cut, read, pages = await runner.execute(Paging, "org:1", **settings)
     assert len(cut) < 40_000
-    assert (read, int(pages)) == (digest(f"read_file a.txt{LONG}", 16), len(LONG) // MAX_RESULT_BYTES + 1)
+    assert (read, int(pages)) == (sha256(f"read_file a.txt{LONG}".encode()).hexdigest(), len(LONG) // (192 * 1024) + 1)
     assert local.calls[-1] == ("add_note", {"title": "whole", "body": f"read_file a.txt{LONG}"})
     assert bool(shelf.kept) is external
     assert bool(kept_in(tmp_path)) is not external
