@@ -266,6 +266,15 @@ async def test_calls_that_follow_a_clients_search_are_remembered_as_its_outcome(
     assert store.outcomes.read("user:1").outcomes == ()
 
 
+async def test_a_call_that_ends_its_server_is_remembered_as_a_failure(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        await served.search("crash", 1, "auto")
+        assert "quick" in await served.refusal("quick:crash")
+        store = served.store
+    [outcome] = store.outcomes.read("org:1").outcomes
+    assert [(use.tool, use.ok) for use in outcome.used] == [("quick:crash", False)]
+
+
 async def _booked(folder: Path, steps: list[tuple[str, str]]) -> dict[str, list[str]]:
     """The tools that are booked on each task, after these searches (`?`) and calls (`!`)."""
     async with gateway(folder, config(quick=QUICK, time=TIME)) as served:

@@ -14,7 +14,13 @@ from mcp.types import URL_ELICITATION_REQUIRED
 
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.common.threads import Threads
-from orchestrator.errors import InvalidArguments, ToolrouteError
+from orchestrator.errors import (
+    InvalidArguments,
+    OutcomeUnknown,
+    ServerUnavailable,
+    ToolFailed,
+    ToolrouteError,
+)
 from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.results import Answered, as_mcp_result
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
 
 _CUTTING_THREADS = 2
 """The answers that are cut at the same time, for all tenants. More would take the processor from the event loop."""
+_FAILED_CALLS = (OutcomeUnknown, ServerUnavailable, ToolFailed)
+"""Errors of calls that were allowed and got no answer. A record of the task counts them as failures."""
 
 Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
 """Returns the reason why the tool may be called with these arguments. Raises an error if it may not."""
@@ -132,12 +140,16 @@ class ToolCalls:
                 tool, fields["approval"] = await _approved(servers, chosen, request.allow)
                 chosen = replace(chosen, tool=tool)
             began = time.perf_counter()
-            answered = await _send(servers, request, chosen, fields, self._results.max_tokens)
+            try:
+                answered = await _send(servers, request, chosen, fields, self._results.max_tokens)
+            except _FAILED_CALLS:
+                record_use(Use(tool=chosen.tool.key, ok=False, ms=_ms_since(began)))
+                raise
             fields["result"] = TOOL_ERROR  # Unless it is an answer.
             _raise_if_links(answered)
             result = await self._shown_result(servers, who, chosen.tool, answered)
-            ms = (time.perf_counter() - began) * 1000
-            record_use(Use(tool=chosen.tool.key, ok=not result.is_error, ms=ms))
+            use = Use(tool=chosen.tool.key, ok=not result.is_error, ms=_ms_since(began))
+            record_use(use)
             fields["result"] = TOOL_ERROR if result.is_error else "ok"
             fields["bytes"] = _size(result)
         return result
@@ -160,6 +172,11 @@ class ToolCalls:
         meta = with_shown_ui(tool.server, result.meta or {})
         result.meta = {"ui": ui, **meta} if ui else meta or None
         return result
+
+
+def _ms_since(began: float) -> float:
+    """Return the milliseconds since this value of `time.perf_counter`."""
+    return (time.perf_counter() - began) * 1000
 
 
 async def _chosen(servers: TenantServers, request: CallRequest) -> _Chosen:

@@ -201,7 +201,8 @@ def _warn_of_unknown(query_set: QuerySet) -> None:
     if unknown:
         number = counted(len(unknown), "relevant tool is", "relevant tools are")
         warn(
-            f"{number} not in tools.jsonl; such tools count as not found, for example {min(unknown)!r}"
+            f"{number} not in tools.jsonl, for example {min(unknown)!r}. Such tools count as not found, and a query "
+            "with no other relevant tool as one that nothing fits"
         )
 
 

@@ -28,7 +28,8 @@ def approvals() -> None:
 def list_approvals(workspace: Workspace, output: str) -> None:
     """List the tools that are called without asking.
 
-    If a tool's definition changes, its approval ends."""
+    The list keeps an approval whose tool has changed or gone since. Such an approval does not count.
+    """
     keys = sorted(Approvals(workspace.tenant).read())
     lines = "".join(f"{one_line(key)}\n" for key in keys)
     present(
