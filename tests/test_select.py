@@ -2,6 +2,7 @@
 
 import pytest
 
+from orchestrator import Options, Router, Stage
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens
@@ -107,3 +108,23 @@ def test_a_shrunk_tool_keeps_its_key_its_hash_and_its_required_parameters() -> N
     ):
         for shrink in LADDER:
             shrink(tool("a:b", input_schema=odd))
+
+
+async def test_no_match_is_likelier_than_the_confidence() -> None:
+    tasks = (
+        "good morning",
+        "hello",
+        "use slack to tell the team that the deploy is late",
+        "open an issue about the crash",
+    )
+    async with Router(sample()) as router:
+        for task in tasks:
+            decision = await router.route(task)
+            probabilities = [match.probability for match in decision.matches]
+            assert max(probabilities) <= decision.confidence
+            assert probabilities == sorted(probabilities, reverse=True)
+
+
+async def test_words_of_no_tool_and_no_language_get_no_tool() -> None:
+    async with Router(sample(), options=Options(languages="off")) as router:
+        assert (await router.route("xyzzy plugh")).stage is Stage.NONE

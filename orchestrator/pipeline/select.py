@@ -9,7 +9,7 @@ import numpy as np
 
 from orchestrator.common.keys import split_key
 from orchestrator.experience.calls import Calls
-from orchestrator.index.calibration import supported
+from orchestrator.index.calibration import log_odds, supported
 from orchestrator.index.graph import are_alike, bare
 from orchestrator.pipeline.capacity import fit_matches
 from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
@@ -56,6 +56,8 @@ def select(state: State) -> Decision:
         matches = tuple(replace(match, why=f"low probability: {match.why}") for match in matches)
     # Recommended only from the matches that fit: a tool whose definition was dropped cannot be called.
     recommended, twins = _recommended(state, stage, matches, positions, leaders)
+    confidence = state.confidence if matches else 0.0
+    matches, state = _agreeing(matches, state)
     related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
     keys = tuple(index.keys[position] for position in positions)
     warnings = (
@@ -68,7 +70,7 @@ def select(state: State) -> Decision:
         query=request.query,
         tenant=request.tenant,
         stage=stage,
-        confidence=state.confidence if matches else 0.0,
+        confidence=confidence,
         gate_confidence=state.gate_confidence,
         semantic_ran=state.semantic_ran,
         matches=matches,
@@ -88,6 +90,28 @@ def select(state: State) -> Decision:
         needs=tuple(need.text for need in task.understood.needs),
         usage=state.usage,
     )
+
+
+def _agreeing(matches: Sequence[Match], state: State) -> tuple[tuple[Match, ...], State]:
+    """Return the matches and the state with probabilities that do not contradict the confidence.
+
+    The confidence is the probability that the first match is right, and is fitted to more than the tool's own
+    probability. If it is lower, the odds of all tools fall by the same factor (docs/decisions/confidence.md).
+    """
+    if not matches:
+        return (), state
+    least = 1e-6
+    rise = log_odds(state.confidence, least) - log_odds(matches[0].probability, least)
+    chances = np.array([*(match.probability for match in matches), *state.scores.values()])
+    if rise < 0:
+        chances = supported(chances, math.exp(rise))
+    lower = np.minimum(chances, state.confidence).tolist()
+    agreeing = [
+        replace(match, probability=chance)
+        for match, chance in zip(matches, lower[: len(matches)], strict=True)
+    ]
+    scores = dict(zip(state.scores, lower[len(matches) :], strict=True))
+    return tuple(agreeing), replace(state, scores=scores)
 
 
 def _named_servers(state: State) -> tuple[NamedServer, ...]:
