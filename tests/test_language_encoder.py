@@ -163,6 +163,22 @@ async def test_a_named_server_does_not_make_its_first_tool_sure() -> None:
     assert all(match.probability < 0.7 for match in others)
 
 
+async def test_an_improbable_tool_gets_no_high_confidence() -> None:
+    tools = Catalogue(
+        [
+            tool("obsidian:search-vault", "Search for specific content within vault notes (NOT for listing vaults)."),
+            tool("obsidian:read-note", "Read the content of an existing note in the vault."),
+            tool("obsidian:list_files", "List all files and folders of the vault."),
+            tool("obsidian:create-note", "Create a new note in the specified vault with markdown content."),
+            tool("obsidian:delete-note", "Delete a note, moving it to .trash by default."),
+            tool("mail:send_mail", "Send a mail to somebody."),
+        ]
+    )
+    async with Router(tools) as router:
+        decision = await routed(router, "Busca en mi bóveda de Obsidian las notas sobre el viaje a Lisboa")
+    assert decision.confidence <= decision.matches[0].probability + 0.2
+
+
 class Counting(LanguageEncoder):
     """Counts the texts that are encoded."""
 
