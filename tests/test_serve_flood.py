@@ -123,6 +123,21 @@ async def test_a_burst_of_one_tenant_delays_no_other(tmp_path: Path) -> None:
     assert answered[1:51].count("2") == 1
 
 
+async def test_a_finished_call_waits_for_no_store(tmp_path: Path) -> None:
+    store_answers = threading.Event()
+    calls = tmp_path / "calls"
+    async with serving(tmp_path, config(quick=entry("quick.py", COUNT_FILE=str(calls)))) as served:
+        call = asyncio.create_task(served.call("quick:wait", {"seconds": 1}))
+        await until(calls.exists)
+        reads = [asyncio.create_task(asyncio.to_thread(store_answers.wait, 60)) for _ in range(100)]
+        try:
+            async with asyncio.timeout(30):
+                await call
+        finally:
+            store_answers.set()
+            await asyncio.gather(*reads)
+
+
 async def test_large_results_of_one_tenant_delay_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     others_are_served = threading.Event()
     cut = tool_calls.as_mcp_result

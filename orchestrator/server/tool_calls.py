@@ -139,6 +139,8 @@ class ToolCalls:
             if request.allow is not None:
                 tool, fields["approval"] = await _approved(servers, chosen, request.allow)
                 chosen = replace(chosen, tool=tool)
+            # Read before the call, so that its answer waits for no store.
+            offers = await servers.offers([chosen.tool.server])
             began = time.perf_counter()
             try:
                 answered = await _send(servers, request, chosen, fields, self._results.max_tokens)
@@ -147,7 +149,8 @@ class ToolCalls:
                 raise
             fields["result"] = TOOL_ERROR  # Unless it is an answer.
             _raise_if_links(answered)
-            result = await self._shown_result(servers, who, chosen.tool, answered)
+            ui = interface(chosen.tool, offers[chosen.tool.server])
+            result = await self._shown_result(servers, who, chosen.tool.server, answered, ui)
             use = Use(tool=chosen.tool.key, ok=not result.is_error, ms=_ms_since(began))
             record_use(use)
             fields["result"] = TOOL_ERROR if result.is_error else "ok"
@@ -155,7 +158,12 @@ class ToolCalls:
         return result
 
     async def _shown_result(
-        self, servers: TenantServers, who: Conversation, tool: Tool, answered: Answered
+        self,
+        servers: TenantServers,
+        who: Conversation,
+        server: str,
+        answered: Answered,
+        ui: dict[str, Any] | None,
     ) -> "CallToolResult":
         """Return a server's result as the client sees it. What is cut is kept."""
         owner = who.tenant, who.actor
@@ -166,10 +174,8 @@ class ToolCalls:
             result = await self._threads.run(as_mcp_result, answered, keep)
         if self._results.has_any(owner) and not had_kept_results:
             await servers.tell(ToolsListChanged())  # `read_result` is there from now on.
-        result.content = [with_shown_links(tool.server, block) for block in result.content]
-        offers = await servers.offers([tool.server])
-        ui = interface(tool, offers[tool.server])
-        meta = with_shown_ui(tool.server, result.meta or {})
+        result.content = [with_shown_links(server, block) for block in result.content]
+        meta = with_shown_ui(server, result.meta or {})
         result.meta = {"ui": ui, **meta} if ui else meta or None
         return result
 
