@@ -176,7 +176,7 @@ async def test_an_improbable_tool_gets_no_high_confidence() -> None:
     )
     async with Router(tools) as router:
         decision = await routed(router, "Busca en mi bóveda de Obsidian las notas sobre el viaje a Lisboa")
-    assert decision.confidence <= decision.matches[0].probability + 0.2
+    assert decision.confidence <= decision.matches[0].probability + 0.3
 
 
 class Counting(LanguageEncoder):

@@ -37,11 +37,9 @@ LEAST_COSINE, STEEPNESS = 0.12, 10.0
 """The cosine with the second encoder at which the confidence is 0, and how it may rise above. 2 of 61 best tools below
 a cosine of .15 are right, and 9 of 43 up to .2. The best tools of greetings and thanks have .09 to .19."""
 _BEST, _COSINE = TOP.index("best"), TOP.index("second_cos")
-ABOVE = 0.2
-"""The maximum difference by which the confidence may exceed the best tool's own probability. It lowers the calibration
-error of functionchat_ko from .093 to .074, and the mean of eleven sets from .152 to .144, with maps fitted without the
-set (`python -m research.multilingual --data FOLDER --left-out`). With .1, more tasks end in `none` (.26 instead of
-.20)."""
+ABOVE = 0.3
+"""The maximum difference by which the confidence may exceed the best tool's own probability, so that an improbable tool
+is not claimed (docs/decisions/confidence.md)."""
 _LOG_TOOLS = ASKED.index("log_tools")
 
 
