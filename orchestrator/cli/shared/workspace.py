@@ -177,9 +177,7 @@ class Workspace:
         from orchestrator.runtime.router import Router
         from orchestrator.runtime.unused_settings import without_unasked_models
 
-        options = without_unasked_models(
-            options
-        )  # `route --model` and `plan --model` ask it after the route.
+        options = without_unasked_models(options)  # `plan --model` asks it after the route.
         self.require_one_source()
         if self.catalogue is not None:
             return Router(self.catalogue, options=options)
