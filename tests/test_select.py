@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator import Options, Router, Stage
+from orchestrator import Router
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens
@@ -123,8 +123,3 @@ async def test_no_match_is_likelier_than_the_confidence() -> None:
             probabilities = [match.probability for match in decision.matches]
             assert max(probabilities) <= decision.confidence
             assert probabilities == sorted(probabilities, reverse=True)
-
-
-async def test_words_of_no_tool_and_no_language_get_no_tool() -> None:
-    async with Router(sample(), options=Options(languages="off")) as router:
-        assert (await router.route("xyzzy plugh")).stage is Stage.NONE

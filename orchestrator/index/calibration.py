@@ -347,10 +347,6 @@ def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[floa
     return 0.0 if few else min(1.0, 2 * held, float(probabilities[best]) + ABOVE)
 
 
-ABOVE_WITHOUT_WORDS = 0.1
-"""The maximum difference by which the confidence may exceed the best tool's own probability if they share no word with
-the query. Such tools below .1 are right for 0 of 3 of 5,030 queries, and are the best ones for words like "asdf qwer"
-(docs/decisions/confidence.md)."""
 UNKNOWN_NO_TOOL_SIMILARITY = -1.0
 """The cosine of a query with texts that need no tool, for an embedder without such a vector: the greatest distance."""
 
@@ -376,8 +372,7 @@ def most_by_meaning(
     cosine = float(rows[best, _COSINE])
     supported = 10 * (cosine - 0.16)
     if not overlap[best]:
-        own = float(probabilities[best]) + ABOVE_WITHOUT_WORDS
-        supported = min(supported, 2 * cosine - 0.2, own)
+        supported = min(supported, 2 * cosine - 0.2)
     return min(1.0, max(0.0, min(supported, 0.3 - 3 * (no_tool_similarity - cosine))))
 
 
