@@ -3,7 +3,7 @@
 It starts from all-MiniLM-L6-v2 and needs torch besides the packages of `requirements.in`. Its first layers read the
 request and the tool alone, so that it begins as the bi-encoder that it was. First it learns which of six tools is right
 (`written/reader/labelled.jsonl`), then the scores of a language model for twelve tools (`scored.jsonl`), then both. It
-takes about 1,000 seconds of one core. The result depends on the order of sums, so two runs differ a little.
+takes about 2,500 seconds of one core. The result depends on the order of sums, so two runs differ a little.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import random
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +24,27 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from orchestrator.catalogue.files import read_tools
-from orchestrator.index.reader import APART, HEADS, LAYERS, MOST_ASKED, MOST_READ, text_of
+from orchestrator.index.reader import APART, HEADS, LAYERS, MOST_ASKED, MOST_TOOL, text_of
 from research.sources import WRITTEN, rows
 
 FROZEN = 2
 """The number of first layers that keep their weights, as the words do."""
 STEP, HEAD_FACTOR, WARM_UP, LEAST = 1e-4, 5, 15, 0.03
+SIMPLE, ALONE = 800, 13_058
+"""The labels up to these numbers are learnt first: at first as if the other tools were surely wrong."""
+CERTAIN = 0.1
+"""The softness of these first labels."""
 ALIKE, MORE = 8, 4
 """Of the scored tools, the first ALIKE of toolroute's own ranking are read, and MORE others with the best scores."""
 SOFTNESS = 2.0
 """A score of 2 less is a probability of 1/e."""
 WRONG = 0.7
-"""The score of a tool that is not labelled, in the last part: about the mean of the given ones."""
+"""The score of a tool that is not labelled: about the mean of the given ones."""
 
-Comparison = tuple[list[tuple[str, str]], Tensor]
-"""The request with each tool, and the probability of each tool."""
+Comparison = tuple[str, list[str], Tensor]
+"""A request, the texts of its tools, and the probability of each tool."""
+Texts = tuple[Tensor, Tensor]
+"""The states of texts [texts, tokens, dimension], and which tokens are there [texts, tokens]."""
 
 
 class Layer(nn.Module):
@@ -62,11 +67,12 @@ class Layer(nn.Module):
             for module, name in names.items():
                 getattr(module, kind).data = weights[f"{prefix}{name}.{kind}"].clone()
 
-    def forward(self, states: Tensor, bias: Tensor) -> Tensor:
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         texts, tokens, width = states.shape
         parts = self.qkv(states).view(texts, tokens, 3, HEADS, width // HEADS)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
-        weights = torch.softmax(query @ key.transpose(-1, -2) * (width // HEADS) ** -0.5 + bias, -1)
+        bias = torch.zeros(mask.shape).masked_fill(~mask, -1e4)[:, None, None, :]
+        weights = torch.softmax(query * (width // HEADS) ** -0.5 @ key.transpose(-1, -2) + bias, -1)
         mixed = (weights.to(value.dtype) @ value).transpose(1, 2).reshape(states.shape)
         states = self.n1(states + self.o(mixed))
         return self.n2(states + self.u(functional.gelu(self.i(states), approximate="tanh")))
@@ -82,7 +88,7 @@ class Reader(nn.Module):
         )
         width = words.shape[1]
         self.word = nn.Embedding.from_pretrained(words)
-        self.pos = nn.Embedding.from_pretrained(places[:MOST_READ] + kinds[0])
+        self.pos = nn.Embedding.from_pretrained(places[:MOST_TOOL] + kinds[0])
         self.norm = nn.LayerNorm(width, 1e-12)
         self.norm.weight.data = weights["embeddings.LayerNorm.weight"]
         self.norm.bias.data = weights["embeddings.LayerNorm.bias"]
@@ -96,15 +102,27 @@ class Reader(nn.Module):
         for module in (self.norm, *self.layers[:FROZEN]):
             module.requires_grad_(False)
 
-    def forward(self, ids: Tensor, places: Tensor, of_tool: Tensor, mask: Tensor) -> Tensor:
-        """Return a score for each pair [pairs]. The other tensors have the shape [pairs, tokens]."""
-        states = self.norm(self.word(ids) + self.pos(places))
-        bias = torch.zeros(mask.shape).masked_fill(~mask, -1e4)[:, None, None, :]
-        apart = bias.masked_fill((of_tool[:, :, None] != of_tool[:, None, :])[:, None], -1e4)
-        for number, layer in enumerate(self.layers):
-            states = layer(states, apart if number < APART else bias)
-        request = _mean(states.float(), mask & ~of_tool)
-        tool = _mean(states.float(), mask & of_tool)
+    def first(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Return the states of texts after the layers that keep their weights [texts, tokens, dimension]."""
+        states = self.norm(self.word(ids) + self.pos.weight[: ids.shape[1]])
+        for layer in self.layers[:FROZEN]:
+            states = layer(states, mask)
+        return states
+
+    def forward(self, requests: Texts, tools: Texts, asked: Tensor) -> Tensor:
+        """Return a score for each tool [tools]. `asked` has the position of its request."""
+        (request_states, request_mask), (tool_states, tool_mask) = requests, tools
+        for layer in self.layers[FROZEN:APART]:
+            request_states = layer(request_states, request_mask)
+            tool_states = layer(tool_states, tool_mask)
+        request_mask = request_mask[asked]
+        states = torch.cat([request_states[asked], tool_states], 1)
+        mask = torch.cat([request_mask, tool_mask], 1)
+        for layer in self.layers[APART:]:
+            states = layer(states, mask)
+        middle = request_mask.shape[1]
+        request = _mean(states[:, :middle].float(), request_mask)
+        tool = _mean(states[:, middle:].float(), tool_mask)
         both = torch.cat([request * tool, (request - tool).abs()], -1)
         cosine = functional.cosine_similarity(request, tool)
         return self.scale * cosine + self.head(both)[:, 0]
@@ -115,47 +133,45 @@ def _mean(states: Tensor, mask: Tensor) -> Tensor:
 
 
 class Coder:
-    """Turns pairs of texts into tensors."""
+    """Turns texts into states. The states of a text are computed once."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._ids = cache(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
-        self._start, self._end = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    def __init__(self, reader: Reader, tokenizer: Tokenizer) -> None:
+        self._first = reader.first
+        self._tokenizer = tokenizer
+        self._ends = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+        self._states: dict[tuple[str, int], Tensor] = {}
 
-    def tensors(self, pairs: Sequence[tuple[str, str]]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the ids, the places, which tokens are of the tool, and which are there [pairs, tokens]."""
-        read = []
-        for request, tool in pairs:
-            asked = [self._start, *self._ids(request)[: MOST_ASKED - 2], self._end]
-            most = MOST_READ - len(asked) - 2
-            read.append((asked, [self._start, *self._ids(tool)[:most], self._end]))
-        longest = max(len(asked) + len(tool) for asked, tool in read)
-        ids, places = np.zeros((2, len(read), longest), np.int64)
-        of_tool, mask = np.zeros((2, len(read), longest), np.bool_)
-        for row, (asked, tool) in enumerate(read):
-            middle, end = len(asked), len(asked) + len(tool)
-            ids[row, :end] = [*asked, *tool]
-            places[row, :end] = [*range(middle), *range(len(tool))]
-            of_tool[row, middle:end] = True
-            mask[row, :end] = True
-        return tuple(map(torch.from_numpy, (ids, places, of_tool, mask)))  # type: ignore[return-value]
+    def texts(self, texts: Sequence[str], most: int) -> Texts:
+        """Return the states of texts after the layers that keep their weights, with at most `most` tokens."""
+        missing = {text for text in texts if (text, most) not in self._states}
+        for text in sorted(missing):
+            start, end = self._ends
+            ids = self._tokenizer.encode(text, add_special_tokens=False).ids[: most - 2]
+            tokens = torch.tensor([[start, *ids, end]])
+            with torch.no_grad():
+                states = self._first(tokens, torch.ones_like(tokens, dtype=torch.bool))
+            self._states[text, most] = states[0].to(torch.bfloat16)
+        found = [self._states[text, most] for text in texts]
+        lengths = torch.tensor([len(states) for states in found])
+        padded = nn.utils.rnn.pad_sequence(found, batch_first=True)
+        return padded.float(), torch.arange(padded.shape[1]) < lengths[:, None]
 
 
-def comparisons(data: Path, name: str, *, hard: bool) -> list[Comparison]:
-    """Return a file of `written/reader` as comparisons. If `hard`, only the labelled tool is right."""
-    texts = cache(
-        lambda catalogue: {
-            tool.key: text_of(tool)
-            for tool in read_tools(data / "bench" / catalogue / "tools.jsonl")
-        }
-    )
+def comparisons(data: Path, name: str, *, softness: float = SOFTNESS) -> list[Comparison]:
+    """Return a file of `written/reader` as comparisons."""
+    texts = cache(lambda catalogue: _texts(data, catalogue))
     found = []
     for row in rows(WRITTEN / "reader" / f"{name}.jsonl"):
         scores = _scores(row)
-        pairs = [(row["query"], texts(row["catalogue"])[key]) for key in scores]
+        tools = [texts(row["catalogue"])[key] for key in scores]
         values = torch.tensor([float(score) for score in scores.values()])
-        softness = 0.1 if hard else SOFTNESS
-        found.append((pairs, torch.softmax(values / softness, -1)))
+        found.append((row["query"], tools, torch.softmax(values / softness, -1)))
     return found
+
+
+def _texts(data: Path, catalogue: str) -> dict[str, str]:
+    folder = WRITTEN / "invented" if catalogue == "invented" else data / "bench" / catalogue
+    return {tool.key: text_of(tool) for tool in read_tools(folder / "tools.jsonl")}
 
 
 def _scores(row: dict[str, Any]) -> dict[str, float]:
@@ -169,25 +185,32 @@ def _scores(row: dict[str, Any]) -> dict[str, float]:
 
 
 def batches(data: Path) -> Iterator[tuple[float, list[Comparison]]]:
-    """Yield the comparisons of each step with the factor of its step size: labels, scores twice, then both."""
+    """Yield the comparisons of each step with the factor of its step size: labels, scores, then both."""
     draw = random.Random(0)
-    labelled = comparisons(data, "labelled", hard=True)[:800]
-    scored = comparisons(data, "scored", hard=False)
-    yield from _steps([labelled[at : at + 8] for at in range(0, 800, 8)], falls=False)
-    twice = [comparison for _ in range(2) for comparison in draw.sample(scored, len(scored))]
-    yield from _steps([twice[at : at + 4] for at in range(0, len(twice), 4)])
-    further = comparisons(data, "labelled", hard=False)[800:]
-    again = cycle(draw.sample(scored, len(scored)))
-    both = [further[at : at + 4] + list(islice(again, 2)) for at in range(0, len(further), 4)]
-    yield from _steps(both)
+    certain = comparisons(data, "labelled", softness=CERTAIN)[:SIMPLE]
+    yield from _steps(_split(certain, 8), first=1, last=1)
+    labelled = comparisons(data, "labelled")
+    # A factor is at most 1, so only the second half has smaller steps.
+    yield from _steps(_split(labelled[SIMPLE:ALONE], 8), first=1.5, last=0.5)
+    scored = comparisons(data, "scored")
+    yield from _steps(_split(scored, 4), first=1, last=0)
+    further = _split(labelled[ALONE:], 4)
+    again = _split(draw.sample(scored, len(scored)), 2)
+    both = [several + part for several, part in zip(further, again, strict=False)]
+    yield from _steps(both, first=1, last=0)
+
+
+def _split(several: list[Comparison], size: int) -> list[list[Comparison]]:
+    return [several[at : at + size] for at in range(0, len(several), size)]
 
 
 def _steps(
-    parts: list[list[Comparison]], *, falls: bool = True
+    parts: list[list[Comparison]], *, first: float, last: float
 ) -> Iterator[tuple[float, list[Comparison]]]:
     for number, part in enumerate(parts):
-        rest = max(LEAST, 1 - number / len(parts)) if falls else 1
-        yield min(1, (number + 1) / WARM_UP) * rest, part
+        falling = first + (last - first) * number / len(parts)
+        factor = min(1, (number + 1) / WARM_UP, max(LEAST, falling))
+        yield factor, part
 
 
 def train(reader: Reader, coder: Coder, data: Path) -> None:
@@ -199,12 +222,15 @@ def train(reader: Reader, coder: Coder, data: Path) -> None:
         weight_decay=0.01,
     )
     for number, (factor, part) in enumerate(batches(data)):
-        pairs = [pair for several, _ in part for pair in several]
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            scores = reader(*coder.tensors(pairs)).split([len(several) for several, _ in part])
+            requests = coder.texts([request for request, _, _ in part], MOST_ASKED)
+            tools = coder.texts([tool for _, several, _ in part for tool in several], MOST_TOOL)
+            counts = [len(several) for _, several, _ in part]
+            asked = torch.arange(len(part)).repeat_interleave(torch.tensor(counts))
+            scores = reader(requests, tools, asked).split(counts)
         losses = [
             -(chances * torch.log_softmax(own, -1)).sum()
-            for own, (_, chances) in zip(scores, part, strict=True)
+            for own, (_, _, chances) in zip(scores, part, strict=True)
         ]
         loss = torch.stack(losses).mean()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -247,7 +273,7 @@ def main() -> None:
     text = json.dumps(definition, ensure_ascii=False)
     torch.manual_seed(0)
     reader = Reader(folder)
-    train(reader, Coder(Tokenizer.from_str(text)), arguments.data)
+    train(reader, Coder(reader, Tokenizer.from_str(text)), arguments.data)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "tokenizer.json").write_text(text, encoding="utf-8")
     save(reader, arguments.out)

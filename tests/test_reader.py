@@ -3,6 +3,8 @@
 import json
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from math import log
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -39,12 +41,13 @@ FOLDER = str(ROOT / "models/reader")
 class Preferring(Reader):
     """Prefers the last of the tools."""
 
-    def __init__(self) -> None:
+    def __init__(self, score: float = 20) -> None:
         self.requests: list[str] = []
+        self._score = score
 
     def scores(self, request: str, tools: Sequence[Tool]) -> NDArray[np.float32]:
         self.requests.append(request)
-        return np.array([0] * (len(tools) - 1) + [20], np.float32)
+        return np.array([0] * (len(tools) - 1) + [self._score], np.float32)
 
 
 class Slow(Preferring):
@@ -93,9 +96,41 @@ async def test_only_doubtful_english_tasks_are_read(preferring: Preferring, task
     assert (keys(decision)[0] == before[-1]) == is_read
 
 
+def test_a_tool_scores_the_same_beside_others_and_again() -> None:
+    reader = Reader(FOLDER)
+    together = reader.scores(DOUBTFUL, PLANNED.tools)
+    alone = [reader.scores(DOUBTFUL, [tool])[0] for tool in PLANNED.tools]
+    assert together == pytest.approx(alone, abs=0.01)
+    assert reader.scores(DOUBTFUL, PLANNED.tools) == pytest.approx(together)
+
+
 async def test_without_a_reader_nothing_is_read(preferring: Preferring) -> None:
     await routed(DOUBTFUL)
     assert preferring.requests == []
+
+
+async def test_a_preference_counts_more_among_tools_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "reader_at", lambda folder: Preferring(3))
+    several = [
+        replace(tool, server=server) for tool, server in zip(PLANNED.tools, ("gym", "club", "studio"), strict=True)
+    ]
+    one_server = await shift_of_last(PLANNED)
+    several_servers = await shift_of_last(Catalogue(several))
+    no_server = await shift_of_last(Catalogue(replace(tool, server="") for tool in PLANNED.tools))
+    assert one_server > 1.5 * several_servers > 0
+    assert no_server == pytest.approx(several_servers)
+
+
+async def shift_of_last(catalogue: Catalogue) -> float:
+    """Return how much the reader raises the last tool's log-odds above the first one's."""
+    leads = []
+    for folder in ("", FOLDER):
+        async with Router(catalogue, options=Options(reader=folder)) as router:
+            decision = await router.route(DOUBTFUL)
+        chances = {match.tool.name: match.probability for match in decision.matches}
+        odds = {name: log(chance / (1 - chance)) for name, chance in chances.items()}
+        leads.append(odds["log_workout"] - odds["get_upcoming_workouts"])
+    return leads[1] - leads[0]
 
 
 async def test_a_late_reader_leaves_the_order(monkeypatch: pytest.MonkeyPatch) -> None:

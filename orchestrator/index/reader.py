@@ -6,7 +6,7 @@ scores that a language model gave to tools (docs/decisions/ranking.md). A row of
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from math import sqrt
 from pathlib import Path
@@ -23,8 +23,10 @@ from orchestrator.records.tool import Tool
 
 LAYERS, APART, HEADS = 6, 3, 12
 """The first APART layers read the request and the tool alone. The others read both together."""
-MOST_ASKED, MOST_READ = 42, 76
-"""The maximum number of tokens of a request, and of a request with a tool."""
+MOST_ASKED, MOST_TOOL = 42, 60
+"""The maximum number of tokens of a request, and of a tool."""
+KEPT = 500
+"""The number of tools whose states after the first APART layers are kept, each at most 46 kB."""
 MOST_CHARS = 220
 """The number of a description's characters that are read."""
 
@@ -72,6 +74,7 @@ class Reader:
             self._words, self._factors = stored.pop("word.weight"), stored.pop("word.scale")
             self._weights = _restored(stored)
             self._start, self._end = self._tokenizer.encode("[CLS][SEP]", True)
+            self._tool_states = lru_cache(KEPT)(self._read_tool)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             raise InvalidConfig(
                 f"{folder} is no reader ({error}): give a folder with reader.safetensors and tokenizer.json"
@@ -83,35 +86,39 @@ class Reader:
             return self._scores(request, tools)
 
     def _scores(self, request: str, tools: Sequence[Tool]) -> Floats:
-        asked = self._ids(request, MOST_ASKED)
-        most = MOST_READ - len(asked)
-        several = [self._ids(text_of(tool), most) for tool in tools]
-        request_states, request_mask = self._alone([asked])
-        tool_states, tool_mask = self._alone(several)
-        count = len(tools)
-        states = np.concatenate([request_states.repeat(count, axis=0), tool_states], axis=1)
-        mask = np.concatenate([request_mask.repeat(count, axis=0), tool_mask], axis=1)
+        asked = self._alone(request, MOST_ASKED)
+        several = [self._tool_states(text_of(tool)) for tool in tools]
+        middle = len(asked)
+        longest = max(map(len, several))
+        states = np.zeros((len(tools), middle + longest, asked.shape[1]), np.float32)
+        mask = np.zeros(states.shape[:2], np.bool_)
+        states[:, :middle] = asked
+        mask[:, :middle] = True
+        for row, tool in enumerate(several):
+            end = middle + len(tool)
+            states[row, middle:end] = tool
+            mask[row, middle:end] = True
         for number in range(APART, LAYERS):
             states = self._layer(number, states, mask)
         return self._head(
-            _mean(states[:, : len(asked)], mask[:, : len(asked)]),
-            _mean(states[:, len(asked) :], tool_mask),
+            states[:, :middle].mean(axis=1), _mean(states[:, middle:], mask[:, middle:])
         )
 
-    def _ids(self, text: str, most: int) -> list[int]:
+    def _read_tool(self, text: str) -> NDArray[np.float16]:
+        # They do not depend on the request, so they are kept for the next one.
+        return self._alone(text, MOST_TOOL).astype(np.float16)
+
+    def _alone(self, text: str, most: int) -> Floats:
+        """Return the states of a text that is read alone [tokens, dimension]."""
         # A half of a surrogate pair has no bytes.
         written = text.encode("utf-8", "replace").decode()
-        return [self._start, *self._tokenizer.encode(written, False)[: most - 2], self._end]
-
-    def _alone(self, texts: Sequence[Sequence[int]]) -> tuple[Floats, Mask]:
-        """Return the states of texts that are read alone [texts, tokens, dimension], and which tokens are there."""
-        ids, mask = _padded(texts)
+        ids = self._tokenizer.encode(written, False)[: most - 2]
+        ids = [self._start, *ids, self._end]
         words = self._words[ids] * self._factors[ids][..., None]
-        places = self._weights["pos.weight"][: ids.shape[1]]
-        states = self._norm("norm", words + places)
+        states = self._norm("norm", words + self._weights["pos.weight"][: len(ids)])[None]
         for number in range(APART):
-            states = self._layer(number, states, mask)
-        return states, mask
+            states = self._layer(number, states, np.ones(states.shape[:2], np.bool_))
+        return np.asarray(states[0], np.float32)
 
     def _layer(self, number: int, states: Floats, mask: Mask) -> Floats:
         name = f"layers.{number}"
@@ -182,17 +189,6 @@ def _mean(states: Floats, mask: Mask) -> Floats:
 def _gelu(values: Floats) -> Floats:
     inner = values + np.float32(0.044715) * values * values * values
     return np.asarray(values * (1 + np.tanh(np.float32(0.7978846) * inner)) / 2, np.float32)
-
-
-def _padded(texts: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], Mask]:
-    """Return the tokens of texts as one array [texts, tokens], and which of them are there."""
-    longest = max(map(len, texts))
-    ids = np.zeros((len(texts), longest), np.int64)
-    mask = np.zeros(ids.shape, np.bool_)
-    for row, text in enumerate(texts):
-        ids[row, : len(text)] = text
-        mask[row, : len(text)] = True
-    return ids, mask
 
 
 def _softmax(weights: Floats) -> Floats:

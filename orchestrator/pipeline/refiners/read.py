@@ -22,9 +22,11 @@ LEAST, MOST = 0.2, 0.8
 """The confidences between which the tools are read."""
 FIRST = 6
 """The number of tools that are read. With ten, recall@5 is lower and hit@1 the same."""
-WEIGHT = 0.5
-"""The weight of the reader's scores against the log-odds. Fitted to written requests."""
-LEAD, ODDS, BIAS = 0.33, 0.3, -0.45
+IN_SERVER, AMONG_SERVERS = 1.0, 0.5
+"""The weights of the reader's scores against the log-odds: how a tool's score differs from the mean of its server's
+tools, and how this mean differs from the others. It reads sister tools better than tools of different servers
+(docs/decisions/ranking.md)."""
+LEAD, ODDS, BIAS = 0.35, 0.34, -0.66
 """The log-odds of the new first tool to be right: the factors of its lead and of its log-odds, and the bias."""
 UNREAD = "the reader did not order the first tools: "
 
@@ -67,7 +69,12 @@ def _scores(folder: str, query: str, tools: list[Tool]) -> Floats:
 def _with_scores(state: State, first: tuple[int, ...], scores: Floats) -> State:
     """Return the state with the scores added to the log-odds of the first tools."""
     before = np.array([state.scores[position] for position in first])
-    odds = log_odds(before) + WEIGHT * (scores - scores.mean())
+    tools = [state.task.index.tools[position] for position in first]
+    # Tools without a server have no sister tools.
+    servers = np.array([tool.server or tool.key for tool in tools])
+    of_server = np.array([scores[servers == server].mean() for server in servers])
+    preferred = IN_SERVER * (scores - of_server) + AMONG_SERVERS * (of_server - scores.mean())
+    odds = log_odds(before) + preferred
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()
     second, best = np.sort(odds)[-2:]
