@@ -43,7 +43,8 @@ async def test_the_tool_that_gives_an_identifier_stands_behind_the_one_that_requ
     assert [match.tool.key for match in decision.matches] == ["chat:post_message", "chat:list_channels"]
     first, second = decision.matches
     assert second.probability < first.probability
-    assert second.evidence["required"] == pytest.approx(first.probability / 2)
+    # The evidence is of before the confidence limits the probabilities.
+    assert first.probability / 2 <= second.evidence["required"] <= 0.5
     assert second.gives == Gives(parameter="channel_id", tool="chat:post_message")
     assert "gives the channel_id that chat:post_message requires" in second.why
 
