@@ -37,6 +37,10 @@ def say(text: str) -> str:
 STORE = Store(None, embedder=Ones())
 WITHOUT_STORE = "the Router has no store"
 WITH_STORE = "the given Store has its own settings"
+ONLY_ROUTES = (
+    r"a Router asks a model only in its routes, with Options\(decide='model'\) or Options\(understand='model'\); "
+    r"to plan with a model, give these options to Models or OrchestratorPlugin, and leave the fields of models out of"
+)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +63,13 @@ WITH_STORE = "the given Store has its own settings"
         ({"store": "tools"}, {"collections": "mine"}, "only a Qdrant server has collections; give its URL as store"),
         ({}, {"experience_days": 3}, WITHOUT_STORE),
         ({"store": "tools"}, {"experience_days": 3, "experience": "off"}, "experience is off"),
-        ({}, {"model": "m"}, r"no stage of routing asks a model; give Options\(decide='model'\)"),
-        ({}, {"model_route": "m"}, "no stage of routing asks a model"),
-        ({}, {"model_plan": "m", "model_url": "http://localhost"}, "no stage of routing asks a model"),
+        ({}, {"model": "m"}, ONLY_ROUTES),
+        ({}, {"model_route": "m"}, ONLY_ROUTES),
+        ({}, {"model_plan": "m", "model_url": "http://localhost"}, ONLY_ROUTES),
         ({}, {"route_timeout_s": 3}, "no stage of routing asks a model, and no reader is named"),
-        ({}, {"model_url": "http://localhost"}, "no model is named: give"),
+        ({}, {"model_url": "http://localhost"}, ONLY_ROUTES),
+        ({}, {"model_timeout_s": 7}, ONLY_ROUTES),
+        ({"pipeline": "koi"}, {"model_timeout_s": 7}, "no model is named: give"),
         ({}, {"semantic_timeout_s": 3}, "only an embedder that calls an endpoint has this limit"),
     ],
 )
@@ -91,7 +97,9 @@ def test_a_plugin_takes_a_model_for_its_plans() -> None:
 
 
 def test_models_need_a_stage_that_asks_them() -> None:
-    with pytest.raises(InvalidConfig, match="models has no effect: no stage of routing asks a model"):
+    with pytest.raises(
+        InvalidConfig, match=r"models has no effect: .* give the Models to make_plan or OrchestratorPlugin"
+    ):
         Router(sample(), models=lambda: None)
     with Router(sample(), models=lambda: None, options=Options(pipeline="coderag")):
         pass

@@ -20,8 +20,12 @@ from orchestrator.store.store import Store
 _OF_STORE = ("changes", "collections", "store_timeout_s")
 _MODELS = ("model", "model_route", "model_plan")
 _NO_STAGE = (
-    "no stage of routing asks a model; give Options(decide='model') or Options(understand='model'), "
-    "or leave it out"
+    "a Router asks a model only in its routes, with Options(decide='model') or Options(understand='model'); "
+    "to plan with a model, "
+)
+_ONLY_PLANS = (
+    f"{_NO_STAGE}give these options to Models or OrchestratorPlugin, and leave the fields of models out of the "
+    "Router's Options"
 )
 
 
@@ -64,7 +68,9 @@ def require_effect(
             "give its folder or URL, or give the entries to your Store"
         )
     if "models" in given and not asks_model(options, pipeline):
-        raise InvalidConfig(f"models has no effect: {_NO_STAGE}")
+        raise InvalidConfig(
+            f"models has no effect: {_NO_STAGE}give the Models to make_plan or OrchestratorPlugin"
+        )
     settings = set_in_code(options)
     for name, why in _unused(options, settings, given, sources, pipeline):
         if name in settings:
@@ -134,12 +140,15 @@ def _unused_of_models(
 ) -> Iterator[tuple[str, str]]:
     if not asks_model(options, pipeline):
         for name in _MODELS:
-            yield name, _NO_STAGE
+            yield name, _ONLY_PLANS
         if not options.reader:
             yield "route_timeout_s", "no stage of routing asks a model, and no reader is named"
     asks_endpoint = options.embedder.startswith("openai:")
     if not asks_endpoint and "models" not in given and settings.isdisjoint(_MODELS):
+        why = _ONLY_PLANS
+        if asks_model(options, pipeline):
+            why = "no model is named: give Options(model=...)"
         for name in ("model_url", "model_timeout_s"):
-            yield name, "no model is named: give Options(model=...)"
+            yield name, why
     if not asks_endpoint and "embedder" not in given:
         yield "semantic_timeout_s", "only an embedder that calls an endpoint has this limit"
