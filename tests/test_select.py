@@ -110,7 +110,7 @@ def test_a_shrunk_tool_keeps_its_key_its_hash_and_its_required_parameters() -> N
             shrink(tool("a:b", input_schema=odd))
 
 
-async def test_no_match_is_likelier_than_the_confidence() -> None:
+async def test_the_first_match_is_no_likelier_than_the_confidence() -> None:
     tasks = (
         "good morning",
         "hello",
@@ -121,5 +121,5 @@ async def test_no_match_is_likelier_than_the_confidence() -> None:
         for task in tasks:
             decision = await router.route(task)
             probabilities = [match.probability for match in decision.matches]
-            assert max(probabilities) <= decision.confidence
+            assert probabilities[0] <= decision.confidence + 2e-6
             assert probabilities == sorted(probabilities, reverse=True)

@@ -275,6 +275,17 @@ async def test_a_call_that_ends_its_server_is_remembered_as_a_failure(tmp_path: 
     assert [(use.tool, use.ok) for use in outcome.used] == [("quick:crash", False)]
 
 
+async def test_a_gateway_that_stops_blames_no_tool(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        await served.search("wait some seconds", 1, "auto")
+        waiting = asyncio.create_task(served.call("quick:wait", {"seconds": 150}))
+        while not any(state["calls_in_flight"] for state in await served.states()):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        store = served.store
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert store.outcomes.read("org:1").outcomes == ()
+
+
 async def _booked(folder: Path, steps: list[tuple[str, str]]) -> dict[str, list[str]]:
     """The tools that are booked on each task, after these searches (`?`) and calls (`!`)."""
     async with gateway(folder, config(quick=QUICK, time=TIME)) as served:

@@ -28,6 +28,8 @@ FRESH_DAYS = 730
 """The age in days at which a release counts 0. A release of today counts 1."""
 WITHIN = 0.8
 """The minimum share of the best tool's probability for a second tool to be recommended with it."""
+_LEAST = 1e-6
+"""How far from 0 and 1 probabilities are kept, where their odds fall to those of the confidence."""
 _AGES = {"stable": 0, "emerging": 1, "": 2, "deprecated": 3}
 """The order of maturities, for a task without any match."""
 
@@ -57,7 +59,7 @@ def select(state: State) -> Decision:
     # Recommended only from the matches that fit: a tool whose definition was dropped cannot be called.
     recommended, twins = _recommended(state, stage, matches, positions, leaders)
     confidence = state.confidence if matches else 0.0
-    matches, state = _agreeing(matches, state)
+    matches, state = _limit_probabilities(matches, state)
     related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
     keys = tuple(index.keys[position] for position in positions)
     warnings = (
@@ -92,26 +94,24 @@ def select(state: State) -> Decision:
     )
 
 
-def _agreeing(matches: Sequence[Match], state: State) -> tuple[tuple[Match, ...], State]:
-    """Return the matches and the state with probabilities that do not contradict the confidence.
+def _limit_probabilities(matches: Sequence[Match], state: State) -> tuple[tuple[Match, ...], State]:
+    """Return the matches and the state. If the first match is more probable than the confidence, all tools lose.
 
     The confidence is the probability that the first match is right, and is fitted to more than the tool's own
-    probability. If it is lower, the odds of all tools fall by the same factor (docs/decisions/confidence.md).
+    probability. The odds of all tools fall by the factor by which those of the first match fall to the confidence
+    (docs/decisions/confidence.md).
     """
-    if not matches:
-        return (), state
-    least = 1e-6
-    rise = log_odds(state.confidence, least) - log_odds(matches[0].probability, least)
-    chances = np.array([*(match.probability for match in matches), *state.scores.values()])
-    if rise < 0:
-        chances = supported(chances, math.exp(rise))
-    lower = np.minimum(chances, state.confidence).tolist()
-    agreeing = [
-        replace(match, probability=chance)
-        for match, chance in zip(matches, lower[: len(matches)], strict=True)
-    ]
-    scores = dict(zip(state.scores, lower[len(matches) :], strict=True))
-    return tuple(agreeing), replace(state, scores=scores)
+    if not matches or matches[0].probability <= state.confidence:
+        return tuple(matches), state
+    fall = log_odds(state.confidence, _LEAST) - log_odds(matches[0].probability, _LEAST)
+    before = np.array([*(match.probability for match in matches), *state.scores.values()])
+    limited = supported(np.minimum(before, 1 - _LEAST), math.exp(fall)).tolist()
+    fallen = tuple(
+        replace(match, probability=probability)
+        for match, probability in zip(matches, limited[: len(matches)], strict=True)
+    )
+    scores = dict(zip(state.scores, limited[len(matches) :], strict=True))
+    return fallen, replace(state, scores=scores)
 
 
 def _named_servers(state: State) -> tuple[NamedServer, ...]:

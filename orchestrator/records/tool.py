@@ -285,7 +285,7 @@ class Match:
 
     Attributes:
         tool: The tool.
-        probability: The chance that the tool is needed, 0 to 1, at most the Decision's confidence.
+        probability: The chance that the tool is needed, 0 to 1. That of the first match is at most the confidence.
         evidence: The probability by each leg that found the tool (`always`, `explicit`, `keyword`, `semantic`).
             `required` is the probability that the tool is called for a value that another match requires.
         why: The evidence in words, for people.

@@ -102,6 +102,7 @@ class Gateway:
     async def stop(self, after_s: float) -> None:
         """End, after these seconds, the calls that are still in progress, and all connections."""
         await asyncio.sleep(after_s)
+        self._calls.stop()
         await self._sign_ins.close()
         await self.tasks.close()
         if self._watching is not None:

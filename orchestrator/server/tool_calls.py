@@ -17,8 +17,7 @@ from orchestrator.common.threads import Threads
 from orchestrator.errors import (
     InvalidArguments,
     OutcomeUnknown,
-    ServerUnavailable,
-    ToolFailed,
+    StoreUnavailable,
     ToolrouteError,
 )
 from orchestrator.mcp.calls import Call, OnProgress
@@ -45,9 +44,6 @@ if TYPE_CHECKING:
 
 _CUTTING_THREADS = 2
 """The answers that are cut at the same time, for all tenants. More would take the processor from the event loop."""
-_FAILED_CALLS = (OutcomeUnknown, ServerUnavailable, ToolFailed)
-"""Errors of calls that were allowed and got no answer. A record of the task counts them as failures."""
-
 Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
 """Returns the reason why the tool may be called with these arguments. Raises an error if it may not."""
 
@@ -96,6 +92,11 @@ class ToolCalls:
         self._cutting = WeakValueDictionary[str, asyncio.Lock]()
         # Not asyncio's threads: a store that does not answer may hold all of these.
         self._threads = Threads(_CUTTING_THREADS, "toolroute results")
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Record no failure from now on: the connections are closed, and no tool is to blame."""
+        self._stopping = True
 
     def close(self) -> None:
         """Let the threads end."""
@@ -140,19 +141,19 @@ class ToolCalls:
                 tool, fields["approval"] = await _approved(servers, chosen, request.allow)
                 chosen = replace(chosen, tool=tool)
             # Read before the call, so that its answer waits for no store.
-            offers = await servers.offers([chosen.tool.server])
+            ui = await _interface(servers, chosen.tool)
             began = time.perf_counter()
             try:
                 answered = await _send(servers, request, chosen, fields, self._results.max_tokens)
-            except _FAILED_CALLS:
-                record_use(Use(tool=chosen.tool.key, ok=False, ms=_ms_since(began)))
+            except OutcomeUnknown:
+                if not self._stopping:
+                    record_use(Use(tool=chosen.tool.key, ok=False))
                 raise
             fields["result"] = TOOL_ERROR  # Unless it is an answer.
             _raise_if_links(answered)
-            ui = interface(chosen.tool, offers[chosen.tool.server])
             result = await self._shown_result(servers, who, chosen.tool.server, answered, ui)
-            use = Use(tool=chosen.tool.key, ok=not result.is_error, ms=_ms_since(began))
-            record_use(use)
+            ms = (time.perf_counter() - began) * 1000
+            record_use(Use(tool=chosen.tool.key, ok=not result.is_error, ms=ms))
             fields["result"] = TOOL_ERROR if result.is_error else "ok"
             fields["bytes"] = _size(result)
         return result
@@ -180,9 +181,13 @@ class ToolCalls:
         return result
 
 
-def _ms_since(began: float) -> float:
-    """Return the milliseconds since this value of `time.perf_counter`."""
-    return (time.perf_counter() - began) * 1000
+async def _interface(servers: TenantServers, tool: Tool) -> Any:
+    """Return the interface of a tool, or None if the store cannot be read: the call works without it."""
+    try:
+        offers = await servers.offers([tool.server])
+    except StoreUnavailable:
+        return None
+    return interface(tool, offers[tool.server])
 
 
 async def _chosen(servers: TenantServers, request: CallRequest) -> _Chosen:
