@@ -182,6 +182,19 @@ async def test_a_fusion_that_orders_nothing_says_so() -> None:
     assert [warning.startswith("fusion=rrf: ") for warning in merged.warnings] == [True]
 
 
+class Down:
+    id, dimension, remote = "down", 8, True
+
+    def embed(self, texts: object) -> NoReturn:
+        raise EmbedderUnavailable("gone")
+
+
+async def test_a_fusion_says_nothing_of_lists_that_are_empty() -> None:
+    router = Router(Catalogue(KOI), embedder=Down(), pipeline="coderag")
+    decision = await router.route("qqq zzz", fusion="rrf")
+    assert not any("fusion" in warning for warning in decision.warnings)
+
+
 async def test_koi_knows_former_names_lifts_what_is_named_and_classifies() -> None:
     router = Router(Catalogue(KOI), pipeline="koi")
     assert (await router.route("post it")).matches[0].tool.name == "send_mail"
@@ -192,12 +205,6 @@ async def test_koi_knows_former_names_lifts_what_is_named_and_classifies() -> No
 
 
 async def test_without_vectors_koi_answers_by_words_and_graph() -> None:
-    class Down:
-        id, dimension, remote = "down", 8, True
-
-        def embed(self, texts: object) -> NoReturn:
-            raise EmbedderUnavailable("gone")
-
     found = await Router(Catalogue(KOI), embedder=Down(), pipeline="koi").route("send mail")
     assert {match.tool.name for match in found.matches[:2]} == {"send_mail", "list_addresses"}
     assert found.warnings[0] == f"{KEYWORD_ALONE}gone"

@@ -197,11 +197,14 @@ def ranked_by(merge: Merge) -> Callable[[State], State]:
             state = state.with_evidence(name, shares)
         if hinted and hint == "graph":
             state = _by_links(state, hinted)
+        if not order:
+            return state
         if fusion := state.task.request.fusion:
             state = state.warned(
-                f"fusion={fusion!s}: this pipeline orders by its own lists, so only the probabilities follow it"
+                f"fusion={fusion!s}: this pipeline merges its own lists by its own formula, so fusion changes only the "
+                "probabilities"
             )
-        return state.reordered(order) if order else state
+        return state.reordered(order)
 
     return fuse
 
