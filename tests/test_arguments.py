@@ -11,11 +11,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from orchestrator import Step, Tool
+from orchestrator import Plan, Step, Tool
 from tests.decisions import TEXT, decision, plan_without_model, schema
 from tests.loopback import served
 from tests.timing import seconds
 
+LONGEST_TASK = 4_000
+"""The most characters of a task that is planned without a model."""
 UNITS = ["celsius", "kelvin"]
 INTEGER, NUMBER, UNIT = {"type": "integer"}, {"type": "number"}, {"type": "string", "enum": UNITS}
 EMAIL, DATE = {"type": "string", "format": "email"}, {"type": "string", "format": "date"}
@@ -109,11 +111,20 @@ async def test_planning_fetches_nothing_that_a_schema_refers_to() -> None:
     assert asked == []
 
 
-def test_a_hostile_text_takes_no_time() -> None:
-    own = schema("path", "n", "url", path=TEXT, n=INTEGER, url=TEXT, unit=UNIT)
-    texts = ("a.b" * 9_000, "a/" * 9_000, '"' * 9_000, " '" * 9_000, "1:2-" * 9_000, "a-" * 9_000, "path " * 9_000)
-    decisions = [decision(text, [Tool(server="a", name="b", input_schema=own)]) for text in texts]
-    assert seconds(lambda: [asyncio.run(plan_without_model(each)) for each in decisions]) < 3
+@pytest.mark.parametrize("piece", ["a.b", "a/", '"', " '", "1:2-", "a-", "path "])
+def test_a_hostile_text_takes_no_time(piece: str) -> None:
+    properties = schema("path", "n", "url", path=TEXT, n=INTEGER, url=TEXT, unit=UNIT)
+    text = f"n=7 {piece * 4_000}"[:LONGEST_TASK]
+    found = decision(text, [Tool(server="a", name="b", input_schema=properties)])
+    plans: list[Plan] = []
+
+    def extract() -> list[Plan]:
+        plans.append(asyncio.run(plan_without_model(found)))
+        return plans
+
+    assert seconds(extract) < 3
+    [step] = plans[0].steps
+    assert step.arguments["n"] == 7
 
 
 PIECES = st.sampled_from(
