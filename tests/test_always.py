@@ -87,18 +87,19 @@ async def test_users_set_their_own_capabilities_in_any_language(task: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("query", "name", "score"),
+    ("query", "name", "least", "most"),
     [
-        ("search the web for flights to Rome", "web_search", 0.75),
-        ("create an event in Google Calendar", "web_search", 0.01),
-        ("search my documents for the travel policy, then refund charge ch_3PqX", "workspace_rag_query", 1.0),
+        ("search the web for flights to Rome", "web_search", 0.73, 0.77),
+        ("create an event in Google Calendar", "web_search", 0.005, 0.03),
+        ("search my documents for the travel policy, then refund charge ch_3PqX", "workspace_rag_query", 0.98, 1.0),
     ],
 )
 async def test_beside_something_else_its_score_says_how_clearly_it_is_asked_for(
-    router: Router, query: str, name: str, score: float
+    router: Router, query: str, name: str, least: float, most: float
 ) -> None:
     matches = (await router.route(query)).matches
-    assert [match.probability for match in matches if match.tool.name == name] == pytest.approx([score], abs=0.02)
+    [probability] = [match.probability for match in matches if match.tool.name == name]
+    assert least <= probability <= most
 
 
 async def test_what_is_settled_stays_ahead_and_what_is_quoted_asks_for_nothing(router: Router) -> None:

@@ -1,5 +1,7 @@
 """Clauses: the parts of a task that ask for an action, quotations, and exclusions."""
 
+from collections.abc import Awaitable, Callable, Iterator
+
 import pytest
 
 from orchestrator import Catalogue, Router
@@ -8,15 +10,22 @@ from orchestrator.pipeline.clauses import masked, split_clauses, split_left_out
 from tests.catalogues import tool
 from tests.timing import seconds
 
-ROUTER = Router(Catalogue([tool("a:book_desk", "Book a desk"), tool("a:email_person", "Email a person")]))
+Parts = Callable[[str], Awaitable[list[str]]]
 MAX_PARTS = 8
 MAX_CUT = 4_000
 """The most characters of a task that is cut."""
 
 
-async def parts(text: str) -> list[str]:
-    """The parts of a task that a Decision shows: none where the task is one."""
-    return list((await ROUTER.route(text)).parts)
+@pytest.fixture
+def parts() -> Iterator[Parts]:
+    """Gives the parts of a task that a Decision shows: none where the task is one."""
+    catalogue = Catalogue([tool("a:book_desk", "Book a desk"), tool("a:email_person", "Email a person")])
+
+    async def parts_of(text: str) -> list[str]:
+        return list((await router.route(text)).parts)
+
+    with Router(catalogue) as router:
+        yield parts_of
 
 
 @pytest.mark.parametrize(
@@ -36,7 +45,9 @@ async def parts(text: str) -> list[str]:
         ("weather", []),
     ],
 )
-async def test_a_task_is_cut_at_sentences_and_where_an_action_begins_behind_and(text: str, expected: list[str]) -> None:
+async def test_a_task_is_cut_at_sentences_and_where_an_action_begins_behind_and(
+    parts: Parts, text: str, expected: list[str]
+) -> None:
     assert await parts(text) == expected
 
 
@@ -49,12 +60,12 @@ async def test_a_task_is_cut_at_sentences_and_where_an_action_begins_behind_and(
         "post 'Ana's part and then Bo's part' to all",
     ],
 )
-async def test_what_is_quoted_is_never_cut(quoting: str) -> None:
+async def test_what_is_quoted_is_never_cut(parts: Parts, quoting: str) -> None:
     assert await parts(quoting) == []
     assert await parts(f"{quoting}\n\nand then email Ana") == [quoting, "and then email Ana"]
 
 
-async def test_many_tasks_end_in_one_clause_and_a_document_is_not_cut() -> None:
+async def test_many_tasks_end_in_one_clause_and_a_document_is_not_cut(parts: Parts) -> None:
     many = await parts(" ".join(f"Send letter number {number} to Ana." for number in range(20)))
     assert len(many) == MAX_PARTS
     assert "number 19" in many[-1]

@@ -49,9 +49,7 @@ def test_a_folder_that_is_no_model_is_told(broken: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["openai:", "no/such/folder", "statc", "x" * 300])
-def test_an_embedder_that_is_none_is_told_where_it_or_a_router_is_made(name: str) -> None:
-    with pytest.raises(InvalidConfig, match="embedder"):
-        embedder_of(embedder=name)
+def test_an_embedder_that_is_none_is_told_where_a_router_is_made(name: str) -> None:
     with pytest.raises(InvalidConfig, match="embedder"):
         Router(sample(), options=Options(embedder=name))
 
