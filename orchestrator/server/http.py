@@ -131,7 +131,7 @@ class _Profiled:
 
 
 class _Turns:
-    """The endpoint. One request of a tenant begins in each turn of the event loop.
+    """The endpoint. The requests of one tenant begin one after the other, in every second turn of the event loop.
 
     Otherwise another tenant's request would wait for all requests that a tenant sends at once.
     """
@@ -143,7 +143,7 @@ class _Turns:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         tenant = scope["user"].access_token.client_id
         async with self._beginning.setdefault(tenant, asyncio.Lock()):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # One turn. The next request takes the lock one turn later.
         await self._endpoint(scope, receive, send)
 
 
