@@ -5,6 +5,7 @@ import logging
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -113,8 +114,23 @@ def test_a_secret_is_masked_in_json_that_is_a_text_of_json(levels: tuple[bool, .
     assert json.loads(json.loads(json.loads(json.loads(masked)))) == "***"
 
 
-def test_a_secret_is_masked_in_a_quoted_path() -> None:
-    assert Secrets(["sk-live/9Q+zX81"]).redact("https://a.example/sk-live/9Q%2BzX81") == "https://a.example/***"
+@pytest.mark.parametrize(
+    "written",
+    [
+        quote("sk/9Q+zX é~(1*)"),
+        "sk%2f9Q%2bzX%20%c3%a9~%281%2a%29",  # Lower-case digits.
+        quote_plus("sk/9Q+zX é~(1*)"),
+        "sk%2F9Q%2BzX+%C3%A9%7E%281*%29",  # An HTML form, URLSearchParams.
+        "sk%2F9Q%2BzX%20%C3%A9~(1*)",  # JavaScript's encodeURIComponent.
+        "sk/9Q+zX%20%C3%A9~(1*)",  # JavaScript's encodeURI.
+    ],
+)
+def test_a_secret_is_masked_in_a_url(written: str) -> None:
+    assert Secrets(["sk/9Q+zX é~(1*)"]).redact(f"https://a.example/{written}?") == "https://a.example/***?"
+
+
+def test_a_secret_that_is_not_utf8_is_masked() -> None:
+    assert Secrets(["caf\udce9-9Q8zX81"]).redact("<caf\udce9-9Q8zX81>") == "<***>"
 
 
 def test_a_secret_is_masked_in_hexadecimal() -> None:

@@ -59,12 +59,10 @@ class Secrets:
         if (now := self._values.union(values)) != self._values:
             self._values = now
             # Longest first, so that a shorter value does not mask only a part of a longer one.
-            forms = sorted(
-                {form for value in now for form in _forms(value)},
-                key=lambda form: (-len(form), form),
-            )
-            self._forms = forms
-            self._pattern = re.compile("|".join(map(_escaped, forms))) if forms else None
+            texts = sorted({text for value in now for text in _texts(value)}, key=_longest_first)
+            self._forms = list(dict.fromkeys(form for text in texts for form in _forms(text)))
+            patterns = [pattern for text in texts for pattern in _patterns(text)]
+            self._pattern = re.compile("|".join(patterns)) if patterns else None
 
     def also(self, values: Iterable[str]) -> "Secrets":
         """Return these secrets with additional values."""
@@ -240,19 +238,51 @@ def _passwords(text: str) -> list[str]:
     return [password or credential, basic]
 
 
-def _forms(value: str) -> Iterator[str]:
+def _longest_first(text: str) -> tuple[int, str]:
+    return -len(text), text
+
+
+def _texts(value: str) -> Iterator[str]:
+    """Yield the texts of a value that are masked: the value, also unquoted, and its lines."""
     for text in {
         value.strip(),
         unquote(value.strip()),
         *map(str.strip, value.replace("\\n", "\n").splitlines()),
     }:
         if len(text) >= _SHORTEST and text.lower() not in _UNMASKED:
-            yield from (text, quote(text, safe=""), quote(text))  # With and without its slashes.
-            yield from _json_forms(text)
-            value_bytes = text.encode("utf-8", "surrogatepass")
-            if len(value_bytes) >= _SHORTEST_ENCODED:
-                yield from (value_bytes.hex(), value_bytes.hex().upper())
-                yield from _base64_forms(value_bytes)
+            yield text
+
+
+def _patterns(text: str) -> Iterator[str]:
+    yield from map(_escaped, _forms(text))
+    if not text.isalpha():
+        yield _url_pattern(text)
+
+
+def _forms(text: str) -> list[str]:
+    """Return the text as others may write it, the longest form first. `_url_pattern` finds further forms in a URL."""
+    text_bytes = text.encode("utf-8", "surrogatepass")
+    forms = {text, quote(text_bytes), quote(text_bytes, safe=""), *_json_forms(text)}
+    if len(text_bytes) >= _SHORTEST_ENCODED:
+        forms |= {text_bytes.hex(), text_bytes.hex().upper(), *_base64_forms(text_bytes)}
+    return sorted(forms, key=_longest_first)
+
+
+def _url_pattern(text: str) -> str:
+    """Return the pattern of a text in a URL. Encoders differ in the signs that they leave and the case of digits."""
+    pattern = ""
+    for char in text:
+        if char.isascii() and char.isalnum():
+            pattern += char
+        else:
+            encoded = "".join(map(_percent_pattern, char.encode("utf-8", "surrogatepass")))
+            pattern += f"(?:{encoded}|{'[ +]' if char == ' ' else re.escape(char)})"
+    return pattern
+
+
+def _percent_pattern(byte: int) -> str:
+    """Return the pattern of a byte in percent-encoding, such as `%2[Ff]`."""
+    return "%" + re.sub("[A-F]", lambda digit: f"[{digit[0]}{digit[0].lower()}]", f"{byte:02X}")
 
 
 def _json_forms(text: str) -> Iterator[str]:
