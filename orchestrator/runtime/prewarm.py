@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from orchestrator.records.tool import Match
 
 _MIN_PROBABILITY = 0.3
-"""The probability from which a server is connected. At .2, two thirds more connections are
-useless (`benchmarks.warming`).
+"""The probability from which a server is connected. At .2, a third more connections are useless and no more servers are
+connected in time (`benchmarks.warming`, `warm=2` without past tasks).
 """
 
 
