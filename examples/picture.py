@@ -13,7 +13,7 @@ from examples.demo import HERE, STORE, TENANT
 from orchestrator.cli.routing.decision_view import show_decision
 from orchestrator.runtime.router import Router
 
-TASK = "what time is it in Tokyo when it is 9:00 in Berlin"
+TASK = "turn 9:00 Berlin time into Tokyo time"
 SVG = """\
 <svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
 <style>

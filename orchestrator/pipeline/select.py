@@ -95,17 +95,20 @@ def select(state: State) -> Decision:
 
 
 def _limit_probabilities(matches: Sequence[Match], state: State) -> tuple[tuple[Match, ...], State]:
-    """Return the matches and the state. If the first match is more probable than the confidence, all tools lose.
+    """Return the matches and the state. If the first match is more probable than the confidence, others lose with it.
 
     The confidence is the probability that the first match is right, and is fitted to more than the tool's own
-    probability. The odds of all tools fall by the factor by which those of the first match fall to the confidence
-    (docs/decisions/confidence.md).
+    probability. The odds of all tools fall by the factor by which those of the first match fall to the confidence. In a
+    task of several parts, the tools of the other parts only get the confidence at most (docs/decisions/confidence.md).
     """
     if not matches or matches[0].probability <= state.confidence:
         return tuple(matches), state
-    fall = log_odds(state.confidence, _LEAST) - log_odds(matches[0].probability, _LEAST)
     before = np.array([*(match.probability for match in matches), *state.scores.values()])
-    limited = supported(np.minimum(before, 1 - _LEAST), math.exp(fall)).tolist()
+    if state.task.understood.several_clauses:
+        limited = np.minimum(before, state.confidence).tolist()
+    else:
+        fall = log_odds(state.confidence, _LEAST) - log_odds(matches[0].probability, _LEAST)
+        limited = supported(np.minimum(before, 1 - _LEAST), math.exp(fall)).tolist()
     fallen = tuple(
         replace(match, probability=probability)
         for match, probability in zip(matches, limited[: len(matches)], strict=True)
