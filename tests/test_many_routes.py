@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from orchestrator.index.embed import Vectors
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample
-from tests.stores import CountingEmbedder
+from tests.stores import watched_embedder
 
 
 def requests(number: int) -> list[str]:
@@ -35,13 +34,12 @@ async def test_other_tasks_run_between_two_routes() -> None:
 
 
 async def test_a_long_task_is_embedded_beside_the_event_loop() -> None:
-    class Watched(CountingEmbedder):
-        def embed(self, texts: Sequence[str]) -> Vectors:
-            threads.append(threading.current_thread())
-            return super().embed(texts)
-
     threads: list[threading.Thread] = []
-    async with Router(sample(), embedder=Watched()) as router:
+
+    def note_thread(_: Sequence[str]) -> None:
+        threads.append(threading.current_thread())
+
+    async with Router(sample(), embedder=watched_embedder(note_thread)) as router:
         await router.warm()
         threads.clear()
         await router.route("tell the customer " * 100, route_hint="semantic")

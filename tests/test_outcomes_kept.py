@@ -4,7 +4,7 @@ import asyncio
 import gc
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from orchestrator.errors import StoreBusy
-from orchestrator.index.embed import Vectors
 from orchestrator.options import Options
 from orchestrator.records.outcome import Use
 from orchestrator.runtime.router import Router
@@ -21,7 +20,7 @@ from orchestrator.store.vectors import collection_of
 from tests.catalogues import sample, tool
 from tests.past import JARGON, MEANT, filled, keys, outcome, stored
 from tests.servers.start import until
-from tests.stores import CountingEmbedder, shipped, smaller_model
+from tests.stores import embedder_of, shipped, smaller_model, watched_embedder
 
 
 async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(store: Store) -> None:
@@ -60,25 +59,12 @@ async def test_recording_for_many_tenants_leaves_no_locks_behind(tmp_path: Path)
         assert locks() <= before + 2
 
 
-class _Interrupted(CountingEmbedder):
-    """An embedder with other vectors. During its first answer, another action runs."""
-
-    def __init__(self, folder: Path, meanwhile: Callable[[], object]) -> None:
-        super().__init__(folder)
-        self.meanwhile = [meanwhile]
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        while self.meanwhile:
-            self.meanwhile.pop()()
-        return super().embed(texts)
-
-
 @pytest.mark.parametrize("adds", [False, True])
 def test_what_two_processes_embed_again_at_the_same_time_stays(adds: bool, tmp_path: Path) -> None:
     place, model = tmp_path / "store", smaller_model(tmp_path / "model")
     own = [outcome(number) for number in range(3)]
     Store(place, embedder=shipped()).outcomes.add("local", own, shipped().embed(["a task"]).repeat(3, axis=0), 365)
-    first = Store(place, embedder=CountingEmbedder(model)).outcomes
+    first = Store(place, embedder=embedder_of(embedder=str(model))).outcomes
     more = [outcome(3)] if adds else []
 
     def meanwhile() -> None:
@@ -87,7 +73,13 @@ def test_what_two_processes_embed_again_at_the_same_time_stays(adds: bool, tmp_p
         else:
             first.read("local")
 
-    second = Store(place, embedder=_Interrupted(model, meanwhile)).outcomes
+    actions = [meanwhile]
+
+    def interrupt(_: Sequence[str]) -> None:
+        while actions:
+            actions.pop()()
+
+    second = Store(place, embedder=watched_embedder(interrupt, model)).outcomes
     for _ in range(2):
         assert {task.id for task in second.read("local").outcomes} >= {task.id for task in own}
     assert {task.id for task in first.read("local").outcomes} == {task.id for task in [*own, *more]}

@@ -1,6 +1,7 @@
 """The Store and its embedder: the embedded texts, and a change of the embedder."""
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,24 +10,25 @@ import pytest
 from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
+from orchestrator.index.embed import embed_tools
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.store.store import Store
 from tests.catalogues import tool
-from tests.stores import FILES, MAIL, CountingEmbedder, by_server, embedder_of, shipped, smaller_model
+from tests.stores import FILES, MAIL, by_server, embedder_of, shipped, smaller_model, watched_embedder
 
 
 def test_an_unchanged_tool_is_never_embedded_twice(place: str) -> None:
-    embedder = CountingEmbedder()
-    store = Store(place, embedder=embedder)
+    embedded = list[str]()
+    store = Store(place, embedder=watched_embedder(embedded.extend))
     store.replace_server("org:1", "files", FILES)
-    assert embedder.asked
-    embedder.asked.clear()
+    assert embedded
+    embedded.clear()
     store.replace_server("org:1", "files", FILES)
     store.replace_server("org:1", "files", FILES[1:])
-    assert embedder.asked == []
+    assert embedded == []
     store.replace_server("org:1", "files", [FILES[1], tool("files:list_folder", "Show what a folder holds")])
-    assert [text for text in embedder.asked if "disk" in text] == []
-    assert any("Show what a folder holds" in text for text in embedder.asked)
+    assert [text for text in embedded if "disk" in text] == []
+    assert any("Show what a folder holds" in text for text in embedded)
 
 
 def test_a_changed_embedder_embeds_the_tenants_tools_anew_while_searches_go_on(place: str, tmp_path: Path) -> None:
@@ -56,9 +58,7 @@ def test_a_changed_embedder_embeds_the_tenants_tools_anew_while_searches_go_on(p
     assert (stored.note, stored.tools) == ("", Catalogue(tools).tools)
     assert stored.vectors is not None
     assert stored.vectors.shape == (700, 64)
-    whole = Store(tmp_path / "whole", embedder=new.embedder)
-    whole.replace_servers("org:1", by_server(tools))
-    np.testing.assert_allclose(stored.vectors, whole.load("org:1").vectors, atol=1e-6)
+    np.testing.assert_allclose(stored.vectors, embed_tools(new.embedder, stored.tools), atol=1e-6)
     assert old.load("org:1").vectors is None
 
 
@@ -68,29 +68,22 @@ def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
     tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(300)]
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "s", tools)
     monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 100)
-    embedder = CountingEmbedder(smaller_model(tmp_path / "model"))
-    new = Store(tmp_path / "store", embedder=embedder)
-    embed = embedder.embed
-    monkeypatch.setattr(embedder, "embed", _failing_after(embed, calls=1))
+    answers = iter(range(5))
+
+    def interrupt(_: Sequence[str]) -> None:
+        if next(answers, None) is None:
+            raise KeyboardInterrupt
+
+    model = smaller_model(tmp_path / "model")
+    interrupted = Store(tmp_path / "store", embedder=watched_embedder(interrupt, model))
     with pytest.raises(KeyboardInterrupt):
-        new.replace_server("org:1", "s", tools)
+        interrupted.replace_server("org:1", "s", tools)
     assert Store(tmp_path / "store", embedder=shipped()).load("org:1").vectors is not None
-    monkeypatch.setattr(embedder, "embed", embed)
-    embedder.asked.clear()
+    embedded = list[str]()
+    new = Store(tmp_path / "store", embedder=watched_embedder(embedded.extend, model))
     new.replace_server("org:1", "s", tools)
     assert new.load("org:1").note == ""
-    assert len([text for text in embedder.asked if "Does thing" in text]) == 200
-
-
-def _failing_after(embed: object, calls: int) -> object:
-    left = iter(range(calls))
-
-    def interrupted(texts: list[str]) -> object:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return embed(texts)  # type: ignore[operator]
-
-    return interrupted
+    assert len([text for text in embedded if text.startswith("Does thing")]) == 200
 
 
 async def test_another_embedders_vectors_are_named_when_the_semantic_leg_runs(tmp_path: Path) -> None:
