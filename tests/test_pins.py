@@ -304,7 +304,8 @@ def test_changes_are_shown_and_accepted_by_command(rug: Rug, toolroute: Run) -> 
     shown = toolroute("tools", "changes", *where)
     assert "web:look: read_only: true before, not said now; it may change something now; a new" in shown.stdout
     assert "    + Fetch the page of an address, and delete it\n" in shown.stdout
-    assert shown.stderr == "1 changed tool waiting: read and accept with `toolroute tools accept web`\n"
+    accept = f"toolroute tools accept web --tenant org:1 --store {rug.store}"
+    assert shown.stderr == f"1 changed tool waiting: read and accept with `{accept}`\n"
     refused = toolroute("tools", "accept", "web", *where)
     assert "Fetch the page of an address, and delete it" in refused.stderr
     assert refused.exit_code == 2

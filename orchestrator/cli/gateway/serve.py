@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,9 @@ async def serve(
     log(logging.WARNING)
     gateway = _make_gateway(workspace, options, profile, warm, max_result_tokens)
     interrupted = False
-    repeated = _repeated(workspace)
+    # The tenant is that of each client, and the client may run in another folder.
+    file = workspace.required_file.absolute()
+    repeated = replace(workspace, given_tenant="", config=file).repeated_options
     server = partial(make_server, gateway, approve=approve, options=repeated, profile=profile)
     async with gateway:
         if transport == "stdio":
@@ -151,12 +154,6 @@ async def _exit_at_once() -> None:
     await asyncio.get_running_loop().shutdown_default_executor()
     flush()
     os._exit(0)
-
-
-def _repeated(workspace: Workspace) -> list[str]:
-    """Return the options by which another command, which a message names, finds the same servers and tools."""
-    options = ["--config", str(workspace.required_file.absolute())]
-    return [*options, "--store", workspace.store[0]] if workspace.store else options
 
 
 def _tokens(

@@ -56,6 +56,18 @@ class Workspace:
             )
         return self.owner
 
+    @property
+    def repeated_options(self) -> list[str]:
+        """Return the given options by which another command, named in a message, finds the same servers and tools."""
+        options: list[str] = []
+        if self.given_tenant:
+            options += ["--tenant", self.given_tenant]
+        if self.config:
+            options += ["--config", str(self.config)]
+        if self.store:
+            options += ["--store", self.first_store]
+        return options
+
     @cached_property
     def stores(self) -> tuple[str, ...]:
         """Return the stores to search: the given ones, or the user's own."""

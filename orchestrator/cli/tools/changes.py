@@ -36,10 +36,11 @@ def show_changes(workspace: Workspace, output: str) -> None:
     present(
         output, {"tenant": workspace.owner, "changes": records}, lambda: _print_changes(changes)
     )
-    servers = sorted({change.tool.server for change in changes})
-    remedy = (
-        f": read and accept with `toolroute tools accept {shlex.join(servers)}`" if changes else ""
-    )
+    remedy = ""
+    if changes:
+        servers = sorted({change.tool.server for change in changes})
+        command = shlex.join([*servers, *workspace.repeated_options])
+        remedy = f": read and accept with `toolroute tools accept {command}`"
     note(f"{counted(len(changes), 'changed tool')} waiting{remedy}")
 
 
