@@ -256,8 +256,8 @@ class Audit:
         for old in sorted(self.folder.glob("audit-*.jsonl"))[:-MAX_FILES]:
             first = int(old.stem.partition("-")[2]) + 1
             old.unlink()
-        for left in self.folder.glob(f"{HEAD}.*.tmp"):  # Of writers that were killed.
-            left.unlink(missing_ok=True)
+        for unfinished in self.folder.glob(f"{HEAD}.*.tmp"):  # Of writers that were killed.
+            unfinished.unlink(missing_ok=True)
         return first
 
     @contextmanager

@@ -52,10 +52,29 @@ from orchestrator.trust.audit import of_step
 if TYPE_CHECKING:
     from temporalio.client import WorkflowHandle
 
-_SHARED_OPTIONS = "catalogue config sources temporal run approve model calibration output".split()
+_SHARED_OPTIONS = (
+    "catalogue",
+    "config",
+    "sources",
+    "temporal",
+    "run",
+    "approve",
+    "model",
+    "calibration",
+    "output",
+)
 _STOPPING_S = 30.0
 """Maximum seconds for a cancelled run to stop its calls and report how each step ended."""
-_OF_WORKERS = "catalogue store config calibration pipeline understand decide model".split()
+_OF_WORKERS = (
+    "catalogue",
+    "store",
+    "config",
+    "calibration",
+    "pipeline",
+    "understand",
+    "decide",
+    "model",
+)
 """Options that the workers of a task queue have themselves."""
 
 
