@@ -76,6 +76,11 @@ def test_imports_go_one_way() -> None:
     assert wrong == WHEN_CALLED
 
 
+def test_workflows_import_no_package_with_input_or_output() -> None:
+    used = {package_of(name) for module, name in imports() if module.startswith("orchestrator.temporal.workflow.")}
+    assert used - {"temporal"} == {"records", "errors", "common", "catalogue", "planning", "trust"}
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     before: dict[str, set[str]] = {}
     for module, imported in imports():

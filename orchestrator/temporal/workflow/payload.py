@@ -16,8 +16,8 @@ from temporalio.converter import DefaultPayloadConverter, PayloadConverter
 
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.fields import WANTED
+from orchestrator.common.lines import whole_pairs
 from orchestrator.errors import InvalidInput, PayloadTooLarge
-from orchestrator.mcp.transports.json_repair import repaired
 from orchestrator.records.budget import Limits
 from orchestrator.records.call import ToolResult
 from orchestrator.records.request import RouteRequest
@@ -64,7 +64,8 @@ def _read_json(data: bytes, read_strictly: Callable[[bytes], Any]) -> Any:
     except ValueError:
         if rb"\ud" not in data.lower():
             raise
-        return read_strictly(repaired(data))
+        text = whole_pairs(json.dumps(json.loads(data), ensure_ascii=False))
+        return read_strictly(text.encode())
 
 
 def written(record: Any) -> RawValue:
