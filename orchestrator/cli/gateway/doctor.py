@@ -4,6 +4,7 @@ A check is a name, a function that looks, and a remedy for an error that the fun
 """
 
 import asyncio
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -121,7 +122,7 @@ class _Installation:
             Check("store", self._store, "name a folder or a Qdrant URL with --store"),
             Check("store", self._left_over, "name a folder or a Qdrant URL with --store"),
             Check("calibration", self._calibration, "correct or unset TOOLROUTE_CALIBRATION"),
-            Check("tool", lambda: _flagged(suspects(self._catalogue.tools)), ""),
+            Check("tool", self._flagged_tools, ""),
             Check("temporal", self._temporal, "correct the settings, or start the server"),
             Check("model", self._model, "correct TOOLROUTE_MODEL"),
             Check(
@@ -139,6 +140,9 @@ class _Installation:
             return Catalogue()
         with closing(self._workspace.open_store(self._options)) as store:
             return store.load(self._workspace.tenant).catalogue
+
+    def _flagged_tools(self) -> Iterator[Finding]:
+        return _flagged(suspects(self._catalogue.tools), self._workspace.repeated_options)
 
     def _embedder(self) -> Iterator[Finding]:
         from orchestrator.index.embed import embedder_for
@@ -296,9 +300,10 @@ def _misspelt_settings() -> Iterator[Finding]:
         yield Finding("environment", state, f"{name} is set, but no setting has this name", remedy)
 
 
-def _flagged(flags: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+def _flagged(flags: Mapping[str, Sequence[str]], options: Sequence[str] = ()) -> Iterator[Finding]:
     for key, reasons in flags.items():
-        remedy = f"it is never recommended. Remove it, or read it and accept it with `toolroute tools accept {key}`"
+        command = f"`toolroute tools accept {shlex.join([key, *options])}`"
+        remedy = f"it is never recommended. Remove it, or read it and accept it with {command}"
         yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", remedy)
 
 
