@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from orchestrator.records.tool import Match
 
 _MIN_PROBABILITY = 0.3
-"""The probability from which a server is connected. At .2, a third more connections are useless and no more servers are
+"""The probability from which a server is connected. At .2, a fifth more connections are useless and no more servers are
 connected in time (`benchmarks.warming`, `warm=2` without past tasks).
 """
 
