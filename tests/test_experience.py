@@ -29,7 +29,7 @@ MAILS = [
 
 
 def same(one: Decision, other: Decision) -> bool:
-    """Compare all fields but the times. The last digits of numpy's sums depend on the place of an array in memory."""
+    """Compare all fields but the times. In two whole runs of the suite, last digits differed for an unknown reason."""
     texts, numbers = [], []
     for decision in (one, other):
         found: list[float] = []
