@@ -157,8 +157,9 @@ class Activities:
 
     @activity.defn(name=names.CHECK_CALL)
     async def check_call(self, given: RawValue) -> Present:
-        """Return how the server of a ToolCall defines the tool now. It runs before an approval and before a child
-        workflow.
+        """Return how the server of a ToolCall defines the tool now.
+
+        It runs before an approval and before a child workflow.
 
         It fails if the arguments do not fit the tool, or if no executor exists for it.
         """
@@ -194,8 +195,9 @@ class Activities:
 
     @activity.defn(name=names.SYNC_CATALOGUE)
     async def sync_catalogue(self, given: RawValue) -> dict[str, Any]:
-        """Return the report that `toolroute tools sync -o json` prints, for a SyncRequest. It may run again at any
-        time.
+        """Return the report that `toolroute tools sync -o json` prints, for a SyncRequest.
+
+        It may run again at any time.
         """
         async with working(given, SyncRequest) as request:
             request.validate()

@@ -200,8 +200,8 @@ def _is_in(frame: FrameType, folders: Sequence[str]) -> bool:
 
 @asynccontextmanager
 async def beating(details: tuple[Any, ...] = ()) -> AsyncIterator[None]:
-    """Send heartbeats until the work is done: at least four in each heartbeat timeout of this activity, and one per
-    second.
+    """Send heartbeats until the work is done: at least four in each heartbeat timeout of this activity,
+    and one per second.
 
     Args:
         details: What each heartbeat tells the next attempt.

@@ -82,8 +82,9 @@ def _helps_again(error: ToolrouteError, call: ToolCall | None) -> bool:
 
 
 def time_limit() -> float | None:
-    """Return the seconds that the work may take, so that its own message comes before Temporal's timeout. None: no
-    limit.
+    """Return the seconds that the work may take, so that its own message comes before Temporal's timeout.
+
+    None: no limit.
     """
     timeout = activity.info().start_to_close_timeout
     return None if timeout is None else 0.9 * timeout.total_seconds()

@@ -185,8 +185,8 @@ class HttpAnswer:
 class ScriptedModel:
     """A scripted language model, served on 127.0.0.1 within `with` or `async with`.
 
-    If the script raises an exception, the model answers HTTP 400, and the exception is raised again at the end of the
-    context.
+    If the script raises an exception, the model answers HTTP 400, and the exception is raised again at the
+    end of the context.
 
     Args:
         replies: The script of the language model. At the end of a list, the model answers HTTP 400.

@@ -15,8 +15,9 @@ from orchestrator.temporal.workflow.stubs import DEFAULT
 
 @workflow.defn(name=names.ROUTE)
 class RouteWorkflow:
-    """RouteRequest -> Decision. Both are passed through unread, because reading them would double the cost of the
-    workflow.
+    """RouteRequest -> Decision.
+
+    Both are passed through unread, because reading them would double the cost of the workflow.
     """
 
     @workflow.run

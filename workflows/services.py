@@ -62,8 +62,9 @@ class CallWorkflow:
 
 @workflow.defn(name=names.SYNC_CATALOGUE)
 class SyncWorkflow:
-    """SyncRequest -> a SyncReport's JSON. It lists a tenant's servers and stores their tools. It fails if no server
-    answers.
+    """SyncRequest -> a SyncReport's JSON.
+
+    It lists a tenant's servers and stores their tools. It fails if no server answers.
     """
 
     @workflow.run

@@ -79,8 +79,8 @@ Seconds = Annotated[
 def check(record: object, error: type[InvalidInput] = InvalidInput) -> None:
     """Raise the error for the first field of the record with a value that its annotation does not allow.
 
-    A default is allowed. To skip defaults and texts saves a new process the time to import pydantic and to build 50
-    validators.
+    A default is allowed. To skip defaults and texts saves a new process the time to import pydantic and
+    to build 50 validators.
     """
     kind: Any = type(record)
     texts = _text_fields(kind)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text. Raise ValueError ("not JSON (...)") for other texts and for values nested too
-    deeply.
+    """Return the value of a JSON text.
+
+    Raise ValueError ("not JSON (...)") for other texts and for values nested too deeply.
 
     Python's own reader also accepts NaN and infinity, and silently keeps the last of two values with the same name.
     """
@@ -46,8 +47,9 @@ def without_comments(text: str) -> str:
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Return the lines that are not blank, with their numbers from 1. U+2028, which JSON may contain, does not end a
-    line.
+    """Return the lines that are not blank, with their numbers from 1.
+
+    U+2028, which JSON may contain, does not end a line.
     """
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
@@ -124,8 +126,9 @@ _NEARLY = 0.85
 
 
 def nearly(name: str, known: Iterable[str]) -> str:
-    """Return the known name of which this name is a typing error, or which it has in another case. Empty if there is
-    none.
+    """Return the known name of which this name is a typing error, or which it has in another case.
+
+    Empty if there is none.
     """
     return _nearest(name, tuple(known))
 

@@ -126,8 +126,8 @@ def setting_secrets(settings: Mapping[str, str]) -> list[str]:
 
 
 def url_secrets(url: str) -> list[str]:
-    """Return the secrets in an address: its password, parameters that are long or named like secrets, and long path
-    segments.
+    """Return the secrets in an address: its password, parameters that are long or named like secrets,
+    and long path segments.
     """
     try:
         parts = urlsplit(url)

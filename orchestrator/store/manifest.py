@@ -3,8 +3,8 @@
 A listing has the tools of one server from one origin. `SERVER:ENTRY` is the listing by a configuration's entry with
 this identity, and `SERVER` is an import. So two projects with different servers of the same name keep their own tools.
 
-A tool's point is named by its definition. Points that no manifest names are drafts of a writer, or a dead writer left
-them.
+A tool's point is named by its definition. Points that no manifest names are drafts of a writer, or a
+dead writer left them.
 
 The record itself is small, so its version is read quickly. It names parts with the content. The name of a part is a
 digest of its content, so a write adds the changed parts before it replaces the record.
@@ -110,8 +110,8 @@ class Manifest:
     parts: tuple[str, ...] = field(default=(), compare=False)
 
     def seen(self, entries: Entries | None) -> "Manifest":
-        """Return the manifest as a configuration with these entries sees it: its servers, and imported servers of other
-        names.
+        """Return the manifest as a configuration with these entries sees it: its servers, and imported
+        servers of other names.
 
         Until an entry's own tools are listed, it sees the tools of another entry for the same server, or the imported
         tools of its name. Without a configuration, each server is seen as it was listed last.
@@ -297,8 +297,9 @@ class _Part:
 
 
 def _cut(tools: Mapping[str, Definitions]) -> Iterator[dict[str, dict[str, str]]]:
-    """Yield the tools in parts of about 4,096. Certain hashes end a part, so a changed tool leaves most parts
-    unchanged.
+    """Yield the tools in parts of about 4,096.
+
+    Certain hashes end a part, so a changed tool leaves most parts unchanged.
     """
     part: dict[str, dict[str, str]] = {}
     size = 0

@@ -59,8 +59,9 @@ class Outcomes:
         return self._backend.stamp(tenant, EXPERIENCE)
 
     def read(self, tenant: str) -> StoredOutcomes:
-        """Return all Outcomes of the tenant. If another embedder embedded them, they are embedded again from their
-        texts.
+        """Return all Outcomes of the tenant.
+
+        If another embedder embedded them, they are embedded again from their texts.
         """
         collection = collection_of(_KIND, self._embedder())
         with self._backend.reading(tenant, EXPERIENCE) as points:
@@ -142,8 +143,9 @@ class Outcomes:
     def _moved(
         self, tenant: str, before: str, outcomes: Sequence[Outcome]
     ) -> tuple[tuple[Outcome, ...], Vectors]:
-        """Embed Outcomes with the embedder in use and store them in its collection. Outcomes without a text are
-        removed.
+        """Embed Outcomes with the embedder in use and store them in its collection.
+
+        Outcomes without a text are removed.
         """
         embedder = self._embedder()
         kept = tuple(outcome for outcome in outcomes if outcome.query)
@@ -190,8 +192,9 @@ def _head(points: Points, tenant: str) -> dict[str, Any]:
 
 
 def _thin_out(points: Points, collection: str, oldest: float) -> None:
-    """Remove old Outcomes. If there are more than MOST_TASKS, also remove the oldest Outcomes of the person with the
-    most.
+    """Remove old Outcomes.
+
+    If there are more than MOST_TASKS, also remove the oldest Outcomes of the person with the most.
     """
     records = sorted(points.find(collection, payload=["at", "actor"]), key=_age)
     young = [record for record in records if _age(record) >= (oldest, "")]

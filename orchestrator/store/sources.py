@@ -36,8 +36,8 @@ class Source:
 
     Attributes:
         store: A folder, a URL or a Store.
-        tenant: A tenant that shares its tools with everybody, for example `org:public`. Empty: each tenant sees its own
-            tools.
+        tenant: A tenant that shares its tools with everybody, for example `org:public`. Empty: each tenant
+            sees its own tools.
         name: The name that matches show. Default: the place of the store.
         deadline_s: Seconds to wait for the first answer. Default: as long as for a single store.
 

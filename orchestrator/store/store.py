@@ -173,8 +173,9 @@ class Store:
         return version
 
     def is_current(self, tenant: str, version: str) -> bool:
-        """Return True if this is certainly the tenant's current version. It never waits, so False may also mean
-        "unknown".
+        """Return True if this is certainly the tenant's current version.
+
+        It never waits, so False may also mean "unknown".
         """
         stamp = self._stamp(tenant)
         return bool(stamp) and self._known.get(tenant) == (stamp, version)
@@ -205,8 +206,8 @@ class Store:
         return dict(sorted(counts.items()))
 
     def entries(self, tenant: str) -> dict[str, str]:
-        """Return the identity of the entry (`ServerSpec.identity`) that listed each of the tenant's own servers, if
-        known.
+        """Return the identity of the entry (`ServerSpec.identity`) that listed each of the tenant's
+        own servers, if known.
         """
         return dict(self._visible(tenant)[0].entries)
 

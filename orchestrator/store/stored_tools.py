@@ -29,8 +29,8 @@ class Stored:
         note: Why there are no vectors, with the remedy.
         damaged: The records that cannot be read and are left out.
         unlisted: The servers that could not be listed.
-        origins: With several sources, by key: the source with the definition that counts, then the sources with other
-            definitions.
+        origins: With several sources, by key: the source with the definition that counts, then the
+            sources with other definitions.
     """
 
     catalogue: Catalogue
@@ -99,8 +99,9 @@ def read_stored(
 
 
 def _earlier_definitions(earlier: Stored | None, *, vectors: bool) -> dict[str, _Definition]:
-    """Return the earlier tools by hash, with their vectors. Empty if vectors are wanted and the earlier tools have
-    none.
+    """Return the earlier tools by hash, with their vectors.
+
+    Empty if vectors are wanted and the earlier tools have none.
     """
     if earlier is None or (vectors and earlier.vectors is None):
         return {}

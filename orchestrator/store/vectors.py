@@ -1,5 +1,6 @@
-"""The tools' points with their vectors. Each embedder has its own collection, and a tenant's manifest names one of
-them.
+"""The tools' points with their vectors.
+
+Each embedder has its own collection, and a tenant's manifest names one of them.
 """
 
 import re

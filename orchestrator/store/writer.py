@@ -33,8 +33,9 @@ class Writer:
         self._tool_points = tool_points
 
     def replace(self, write: "Write", on_progress: Progress | None) -> dict[str, Changes]:
-        """Write the tools of several servers, and return the changes of each server. A write of tools replaces damaged
-        files.
+        """Write the tools of several servers, and return the changes of each server.
+
+        A write of tools replaces damaged files.
         """
         try:
             return self._replaced(write, on_progress)

@@ -40,16 +40,16 @@ async def schedule_sync(
 ) -> ScheduleHandle:
     """Create or update the schedule that lists a tenant's servers and stores their tools. It may be called again.
 
-    If a listing still runs when the next is due, the next is skipped. A paused schedule stays paused. The handle is
-    Temporal's own, with `describe()`, `trigger()`, `pause()` and `delete()`. Another process gets it with
-    `client.get_schedule_handle("toolroute-sync-org:acme")`.
+    If a listing still runs when the next is due, the next is skipped. A paused schedule stays paused. The
+    handle is Temporal's own, with `describe()`, `trigger()`, `pause()` and `delete()`. Another process
+    gets it with `client.get_schedule_handle("toolroute-sync-org:acme")`.
 
     Args:
         client: A client of the namespace in which workers with an OrchestratorPlugin run.
         tenant: The tenant that has the servers.
         every: The interval. A random delay of up to a tenth of it is added.
-        servers: The names of the servers to list. Default: all servers that the worker's `mcp_servers` has for the
-            tenant.
+        servers: The names of the servers to list. Default: all servers that the worker's `mcp_servers`
+            has for the tenant.
         task_queue: The task queue of those workers.
 
     Returns:

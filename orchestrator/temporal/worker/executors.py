@@ -89,8 +89,9 @@ A function for a single tool gets the arguments by name. A function for a whole 
 Keep = Callable[[str, str], Awaitable[str]]
 """Stores a text for a tenant and returns its reference."""
 KEPT_FROM = MAX_RESULTS_BYTES // MAX_STEPS
-"""The number of characters from which a whole result is stored although it was not cut. The end of a long run may cut
-it.
+"""The number of characters from which a whole result is stored although it was not cut.
+
+The end of a long run may cut it.
 """
 
 
@@ -157,8 +158,9 @@ class Executors:
         return await self._held(call, answer)
 
     async def present(self, call: ToolCall, connections: "Connections | None") -> Tool:
-        """Return the call's tool as its server defines it now. If the server cannot answer, return the call's own
-        definition.
+        """Return the call's tool as its server defines it now.
+
+        If the server cannot answer, return the call's own definition.
 
         Raises:
             InvalidConfig: No executor exists for the tool.
@@ -375,8 +377,9 @@ class _FunctionExecutor(Executor):
 
 
 async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
-    """Return the executor's answer. After the deadline, raise an error by which the caller knows if it may send it
-    again.
+    """Return the executor's answer.
+
+    After the deadline, raise an error by which the caller knows if it may send it again.
     """
     limit = asyncio.timeout(call.deadline_s)
     try:

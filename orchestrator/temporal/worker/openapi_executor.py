@@ -38,8 +38,8 @@ class OpenApiExecutor(HttpExecutor):
 
     Raises:
         InvalidCatalogue: The document is no OpenAPI description.
-        InvalidConfig: The address is missing, a scheme is not in the document or cannot be sent, or a variable is
-            missing.
+        InvalidConfig: The address is missing, a scheme is not in the document or cannot be sent, or
+            a variable is missing.
 
     Examples:
         >>> from orchestrator import Catalogue, OpenApiExecutor

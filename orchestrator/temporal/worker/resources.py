@@ -1,5 +1,6 @@
-"""The resources that a worker's activities share. They open on first use and close when the last worker that uses them
-ends.
+"""The resources that a worker's activities share.
+
+They open on first use and close when the last worker that uses them ends.
 """
 
 import asyncio
@@ -117,8 +118,9 @@ class Resources:
 
     @contextmanager
     def audited(self, call: ToolCall, run: str) -> Iterator[dict[str, Any]]:
-        """Write a line for the call into the audit log, if TOOLROUTE_AUDIT names one. The caller sets its fields in the
-        dict.
+        """Write a line for the call into the audit log, if TOOLROUTE_AUDIT names one.
+
+        The caller sets its fields in the dict.
         """
         began = time.monotonic()
         line: dict[str, Any] = {"approval": f"policy {call.approve}" if call.approve else ""}
@@ -404,8 +406,9 @@ class Resources:
         return config
 
     async def _connections_for(self, call: ToolCall) -> "Connections | None":
-        """Return the tenant's connections. If they do not have the call's server, the configuration is read again
-        first.
+        """Return the tenant's connections.
+
+        If they do not have the call's server, the configuration is read again first.
         """
         tenant = call.tenant
         is_known = tenant in self._tenants and (
@@ -443,8 +446,9 @@ class Resources:
         return connections.config.servers.get(call.tool.server) != entry
 
     async def _evict(self) -> None:
-        """Close the connections of the least recently used tenants, above the maximum. Connections with a running call
-        stay.
+        """Close the connections of the least recently used tenants, above the maximum.
+
+        Connections with a running call stay.
         """
         idle = [tenant for tenant in self._tenants if not self._is_calling(tenant)]
         # All are removed before the first wait, because other calls evict too, and any tenant may call again.

@@ -1,5 +1,6 @@
-"""External storage of large payloads in a bucket, for workers on several machines. A URL selects one of Temporal's
-drivers.
+"""External storage of large payloads in a bucket, for workers on several machines.
+
+A URL selects one of Temporal's drivers.
 """
 
 from typing import TYPE_CHECKING, Any

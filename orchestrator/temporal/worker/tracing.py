@@ -1,5 +1,5 @@
-"""Traces over Temporal: the links from a client's trace to its workflows and activities, and a span for each step of a
-run.
+"""Traces over Temporal: the links from a client's trace to its workflows and activities, and a span for each
+step of a run.
 """
 
 from collections.abc import Mapping

@@ -86,8 +86,9 @@ _UNUSABLE = {
 """The types of InvalidInput. The call fails whether or not a person is asked."""
 
 MOST_SENT = 2 * 1024 * 1024
-"""The maximum number of bytes of arguments in one workflow task. Above gRPC's limit of 4 MiB the task would fail
-forever.
+"""The maximum number of bytes of arguments in one workflow task.
+
+Above gRPC's limit of 4 MiB the task would fail forever.
 """
 
 
@@ -212,8 +213,8 @@ def _config_of(limits: ToolLimits) -> Config:
 
 
 async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> ToolResult:
-    """Start the workflow with the name in the label `workflow`, or the tool's name, with the arguments as its only
-    input.
+    """Start the workflow with the name in the label `workflow`, or the tool's name, with the arguments
+    as its only input.
 
     It has no time limit, unless the tool's own limits or the caller's options set one.
     """
@@ -313,8 +314,9 @@ _SENT: "WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[int, int]]" = WeakKey
 
 
 def occurrence(*content: Any) -> str:
-    """Return a key of this content in this execution. It is the same in replays and resets, and differs each further
-    time.
+    """Return a key of this content in this execution.
+
+    It is the same in replays and resets, and differs each further time.
 
     It is counted by content, not by order, because parallel branches may come in another order after a reset.
     """

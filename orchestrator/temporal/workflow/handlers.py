@@ -1,8 +1,9 @@
-"""The query, the update and the memo of a workflow, for `toolroute runs`, the pages and clients. This module is
-deterministic.
+"""The query, the update and the memo of a workflow, for `toolroute runs`, the pages and clients.
 
-`ToolRouter.run` adds them to the calling workflow, so that a run inside your own workflow can be approved like a run of
-`toolroute.run`.
+This module is deterministic.
+
+`ToolRouter.run` adds them to the calling workflow, so that a run inside your own workflow can be approved like
+a run of `toolroute.run`.
 """
 
 import asyncio
@@ -44,8 +45,9 @@ class Handlers:
         self._topic = stream.topic(names.PROGRESS, type=Progress)
 
     def register(self, run: Run | None = None) -> None:
-        """Register the query and the update, unless the workflow has handlers with these names. They start with this
-        run.
+        """Register the query and the update, unless the workflow has handlers with these names.
+
+        They start with this run.
         """
         self._runs = (run,) if run else ()
         if workflow.get_query_handler(names.PROGRESS) is None:

@@ -43,8 +43,9 @@ async def fill(
     allowance: int,
     complete: Complete,
 ) -> Filled:
-    """Ask the model for the step's late arguments, with the results of earlier steps. It raises only if it is
-    cancelled.
+    """Ask the model for the step's late arguments, with the results of earlier steps.
+
+    It raises only if it is cancelled.
 
     Args:
         step: The step.

@@ -82,8 +82,8 @@ def written(record: Any) -> RawValue:
 def read_input(raw: RawValue, kind: type[Record]) -> Record:
     """Return the record that an activity or a workflow gets as input.
 
-    With the SDK's own reading, an activity would repeat a wrong input again and again, and a workflow would do so
-    forever.
+    With the SDK's own reading, an activity would repeat a wrong input again and again, and a workflow
+    would do so forever.
 
     Raises:
         InvalidInput: The payload is not such a record.
@@ -191,8 +191,9 @@ def check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> int:
 
 
 def as_result(answer: Any) -> ToolResult:
-    """Return the value of a function or a child workflow as a ToolResult. Text stays text, and other values become
-    JSON.
+    """Return the value of a function or a child workflow as a ToolResult.
+
+    Text stays text, and other values become JSON.
     """
     if isinstance(answer, ToolResult):
         return answer

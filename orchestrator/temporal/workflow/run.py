@@ -42,8 +42,9 @@ _WENT_WRONG = {
 
 
 class Run:
-    """One run of one task, with a valid request. `stopping` decides, after each step, whether the run stops with a
-    Checkpoint.
+    """One run of one task, with a valid request.
+
+    `stopping` decides, after each step, whether the run stops with a Checkpoint.
     """
 
     def __init__(

@@ -18,8 +18,9 @@ from orchestrator.temporal.workflow.payload import read
 WAITS_S = (1, 2, 4, 8, 10, 10, 10)
 """Seconds between the attempts of a route whose catalogue changes. Workers notice a change within seconds."""
 UNTAKEN = timedelta(seconds=30)
-"""The time that the semantic stage waits for a worker, which may use another task queue. After it, only the keyword leg
-answers.
+"""The time that the semantic stage waits for a worker, which may use another task queue.
+
+After it, only the keyword leg answers.
 """
 _FINAL = {error.__name__ for error in (CatalogueChanged, InvalidInput, UnknownTenant)}
 

@@ -1,5 +1,6 @@
-"""The steps of a plan. Each waits for earlier steps, for a person, for a slot and for the budget. This module is
-deterministic.
+"""The steps of a plan.
+
+Each waits for earlier steps, for a person, for a slot and for the budget. This module is deterministic.
 """
 
 import asyncio
@@ -170,8 +171,8 @@ class Steps:
     async def _allowed(self, step: Step, tool: Tool) -> StepOutcome | None:
         """Call the tool, after a person has approved it if that is needed. None if the run stops before that.
 
-        The person sees the tool as its server defines it now, and is asked again if the definition changes before the
-        call.
+        The person sees the tool as its server defines it now, and is asked again if the definition
+        changes before the call.
         """
         asks, approved = (
             needs_approval(tool, Approve(self.request.approve)),
@@ -196,8 +197,9 @@ class Steps:
                 self._forget(step)
 
     async def _approval(self, step: Step, tool: Tool, shown: str | None) -> StepOutcome | None:
-        """Wait for a person's answer. Return how the step ends if it is not approved. None if it is, or if the run
-        stops.
+        """Wait for a person's answer.
+
+        Return how the step ends if it is not approved. None if it is, or if the run stops.
         """
         arguments = self._arguments(step)
         # A run that an earlier version began has shown its digests of 12 digits.
