@@ -123,6 +123,24 @@ async def test_a_burst_of_one_tenant_delays_no_other(tmp_path: Path) -> None:
     assert answered[1:51].count("2") == 1
 
 
+async def test_requests_that_come_together_share_one_check_of_the_configuration(tmp_path: Path) -> None:
+    checks = list[int]()
+    all_came = threading.Event()
+
+    def changed() -> None:
+        checks.append(len(checks))
+        assert all_came.wait(60)
+
+    async with serving(tmp_path, config(), changed=changed) as served:
+        client = await served.as_client()
+        requests = [asyncio.create_task(client.call_tool("call_tool", {"tool": "no:tool"})) for _ in range(50)]
+        await until(lambda: bool(checks))
+        await asyncio.sleep(0.5)
+        all_came.set()
+        await asyncio.gather(*requests)
+    assert len(checks) < 10
+
+
 async def test_a_finished_call_waits_for_no_store(tmp_path: Path) -> None:
     store_answers = threading.Event()
     calls = tmp_path / "calls"

@@ -88,7 +88,8 @@ class Gateway:
         self._tenants: dict[str, TenantServers] = {}
         self._reported_missing: set[str] = set()
         self._watching: asyncio.Task[None] | None = None
-        self._following = asyncio.Lock()
+        self._checking = asyncio.Lock()
+        self._next_check: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._watching = asyncio.create_task(self._watch())
@@ -245,8 +246,19 @@ class Gateway:
         return True
 
     async def follow(self) -> None:
-        """Use a changed configuration. New servers are listed before the next search."""
-        async with self._following:
+        """Use a changed configuration. New servers are listed before the next search.
+
+        All requests that come while the file is checked share the next check. Checks one after the other would make
+        another tenant's request wait for each request before it.
+        """
+        if self._next_check is None:
+            self._next_check = asyncio.create_task(self._check())
+        # Shielded: one request's cancellation must not take the check from the others.
+        await asyncio.shield(self._next_check)
+
+    async def _check(self) -> None:
+        async with self._checking:
+            self._next_check = None  # A request from here on may be later than the check.
             # In a thread, because the file may be on a network drive.
             config = await asyncio.to_thread(self._changed)
             if config is not None:
