@@ -27,7 +27,7 @@ from orchestrator.index.calibration import (
 )
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
-from orchestrator.index.order import ORDER, best_candidates, order_features, ordered
+from orchestrator.index.sentences import ORDER, best_candidates, order_features, ordered
 from orchestrator.options import Options
 from research.examples import (
     Collected,

@@ -29,9 +29,9 @@ from orchestrator.index.calibration import (
     shipped,
 )
 from orchestrator.index.embed import Embedder, contrast_of, embedder_for, no_tool_of
-from orchestrator.index.encoder import language_encoder
 from orchestrator.index.features import SECOND, Rows
 from orchestrator.index.index import Index
+from orchestrator.index.language import language_encoder
 from orchestrator.index.text import corrections
 from orchestrator.options import Options
 from orchestrator.pipeline.clauses import masked

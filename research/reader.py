@@ -24,7 +24,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from orchestrator.catalogue.files import read_tools
-from orchestrator.index.reader import APART, HEADS, LAYERS, MOST_ASKED, MOST_TOOL, text_of
+from orchestrator.pipeline.refiners.reader import (
+    APART,
+    HEADS,
+    LAYERS,
+    MOST_ASKED,
+    MOST_TOOL,
+    text_of,
+)
 from research.sources import WRITTEN, rows
 
 FROZEN = 2

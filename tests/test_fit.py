@@ -12,8 +12,8 @@ import pytest
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig
 from orchestrator.evaluate.fit import Trial, cross_validated, try_all
 from orchestrator.evaluate.runner import Query, QuerySet
+from orchestrator.experience.guarantee import guarantees
 from orchestrator.index.calibration import Correction, Fit
-from orchestrator.index.guarantee import guarantees
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.runtime.router import Router

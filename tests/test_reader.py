@@ -18,8 +18,8 @@ from temporalio.worker import Replayer
 
 from orchestrator import Catalogue, Decision, Options, OrchestratorPlugin, Router, RouteRequest, Tool
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.reader import Reader
-from orchestrator.pipeline.refiners import read
+from orchestrator.pipeline.refiners import second_stage
+from orchestrator.pipeline.refiners.reader import Reader
 from tests.catalogues import tool
 from tests.command_line import Run
 from tests.my_workflow import Staged
@@ -63,7 +63,7 @@ class Slow(Preferring):
 @pytest.fixture
 def preferring(monkeypatch: pytest.MonkeyPatch) -> Preferring:
     reader = Preferring()
-    monkeypatch.setattr(read, "reader_at", lambda folder: reader)
+    monkeypatch.setattr(second_stage, "reader_at", lambda folder: reader)
     return reader
 
 
@@ -110,7 +110,7 @@ async def test_without_a_reader_nothing_is_read(preferring: Preferring) -> None:
 
 
 async def test_a_preference_counts_more_among_tools_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "reader_at", lambda folder: Preferring(3))
+    monkeypatch.setattr(second_stage, "reader_at", lambda folder: Preferring(3))
     several = [
         replace(tool, server=server) for tool, server in zip(PLANNED.tools, ("gym", "club", "studio"), strict=True)
     ]
@@ -135,11 +135,11 @@ async def shift_of_last(catalogue: Catalogue) -> float:
 
 async def test_a_late_reader_leaves_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Slow()
-    monkeypatch.setattr(read, "reader_at", lambda folder: reader)
+    monkeypatch.setattr(second_stage, "reader_at", lambda folder: reader)
     decision = await routed(DOUBTFUL, reader=FOLDER, route_timeout_s=0.05)
     reader.may_answer.set()
     assert keys(decision) == keys(await routed(DOUBTFUL))
-    assert decision.warnings == (f"{read.UNREAD}it took longer than 0.05 seconds (route_timeout_s)",)
+    assert decision.warnings == (f"{second_stage.UNREAD}it took longer than 0.05 seconds (route_timeout_s)",)
 
 
 async def test_a_damaged_reader_leaves_the_order(tmp_path: Path) -> None:
@@ -157,13 +157,13 @@ async def test_a_reader_without_some_weights_leaves_the_order(tmp_path: Path) ->
     copyfile(f"{FOLDER}/tokenizer.json", tmp_path / "tokenizer.json")
     decision = await routed(DOUBTFUL, reader=str(tmp_path))
     assert keys(decision) == keys(await routed(DOUBTFUL))
-    assert decision.warnings == (f"{read.UNREAD}its file has no weights 'pos.weight'",)
+    assert decision.warnings == (f"{second_stage.UNREAD}its file has no weights 'pos.weight'",)
 
 
 async def test_half_a_surrogate_pair_is_read() -> None:
     decision = await routed(DOUBTFUL + " \ud83d", reader=FOLDER)
     assert keys(decision)
-    assert not any(read.UNREAD in warning for warning in decision.warnings)
+    assert not any(second_stage.UNREAD in warning for warning in decision.warnings)
 
 
 def test_a_folder_without_a_reader_is_named(tmp_path: Path) -> None:

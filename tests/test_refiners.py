@@ -100,6 +100,7 @@ async def test_a_tool_that_says_it_is_deprecated_stands_behind_what_took_its_pla
     ("description", "outdated"),
     [
         ("DEPRECATED: use get_page", True),
+        ("DEPRECATED. IT IS NOT FOR YOU.", True),
         ("⚠️ Deprecated, please use get_page instead", True),
         ("Get a page. (Deprecated, use get_page)", True),
         ("This tool is deprecated.", True),

@@ -6,7 +6,7 @@ from orchestrator import Router
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens
-from orchestrator.pipeline.capacity import fit
+from orchestrator.pipeline.matches import fit
 from orchestrator.pipeline.select import by_popularity, recommend, repeated
 from orchestrator.records.tool import Match, Tool
 from tests.catalogues import sample, taking, tool

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from orchestrator.experience.calls import Calls, uses_by
+from orchestrator.experience.guarantee import guarantees
 from orchestrator.experience.recalibrate import LATEST, Claims
-from orchestrator.index.guarantee import guarantees
 from orchestrator.records.outcome import Outcome
 
 CURVE = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from operator import mul
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -54,16 +53,17 @@ class LogisticMap:
         this map does not use are ignored.
         """
         columns = rows.shape[1]
+        of_rows = self.weights[:columns]
         of_query = self.weights[columns:]
-        odds = rows @ self.weights[:columns] + self.bias
+        odds = rows @ of_rows + self.bias
         if len(of_query):
-            odds = odds + np.asarray(query, np.float64)[..., : len(of_query)] @ of_query
-        return np.asarray(1 / (1 + np.exp(-np.clip(odds, -30, 30))))
+            read = np.asarray(query, np.float64)[..., : len(of_query)]
+            odds = odds + read @ of_query
+        return np.asarray(expit(odds))
 
     def chance(self, features: Sequence[float]) -> float:
         """Return the probability for one row."""
-        odds = self.bias + sum(map(mul, self.weights.tolist(), features))
-        return 1 / (1 + math.exp(-min(max(odds, -30.0), 30.0)))
+        return float(expit(self.weights @ features + self.bias))
 
 
 def supported(chances: Probabilities, factors: Probabilities | float) -> Probabilities:
@@ -92,7 +92,12 @@ def blend(keyword: Probabilities, semantic: Probabilities, fitted: Probabilities
         fitted: The probabilities by the map.
     """
     odds = (1 - FITTED) * log_odds(vote(keyword, semantic), 1e-5) + FITTED * log_odds(fitted, 1e-5)
-    return np.asarray(1 / (1 + np.exp(-odds)))
+    return np.asarray(expit(odds))
+
+
+def expit(odds: Any) -> Any:
+    """Return the probability of log-odds, or of an array of log-odds. Beyond 30 all are the same."""
+    return 1 / (1 + np.exp(-np.minimum(np.maximum(odds, -30.0), 30.0)))
 
 
 def log_odds(chance: Any, least: float = 1e-4) -> Any:
@@ -101,6 +106,8 @@ def log_odds(chance: Any, least: float = 1e-4) -> Any:
     return np.log(clipped / (1 - clipped))
 
 
+MAX_STEPS, SMALLEST_STEP = 50, 1e-7
+"""When Newton's method ends: after so many steps, or at a step that changes nothing that is shown."""
 LEAST_SLOPE = 0.1
 """With a slope near 0 every probability would be the same, and a negative one would reverse their order."""
 REMEDY = "make it with `toolroute eval FOLDER --fit --write FILE`"
@@ -114,7 +121,7 @@ class Correction:
     offset: Annotated[float, Give("a number from -20 to 20", ge=-20, le=20)] = 0.0
 
     def __call__(self, chance: float) -> float:
-        return float(1 / (1 + np.exp(-(self.slope * log_odds(chance) + self.offset))))
+        return float(expit(self.slope * log_odds(chance) + self.offset))
 
     @classmethod
     def fitted(cls, claims: Sequence[tuple[float, bool]], prior: float) -> Self:
@@ -126,9 +133,10 @@ class Correction:
         if not answered:
             return cls()
         chances, right = np.array(answered, np.float64).T
-        inputs = np.column_stack([log_odds(chances), np.ones(len(chances))])
-        solution = _newton(inputs, right, prior)
-        return cls(slope=max(float(solution[0]), LEAST_SLOPE), offset=float(solution[1]))
+        odds = log_odds(chances)
+        inputs = np.column_stack([odds, np.ones_like(odds)])
+        slope, offset = _newton(inputs, right, prior).tolist()
+        return cls(slope=max(slope, LEAST_SLOPE), offset=offset)
 
     def on(self, fitted: LogisticMap) -> LogisticMap:
         """Return the map with corrected probabilities."""
@@ -149,17 +157,21 @@ def _newton(
         misfit = (np.logaddexp(0, odds) - right * odds).sum()
         return float(misfit + prior / 2 * ((values - start) ** 2).sum())
 
-    for _ in range(50):
-        claimed = 1 / (1 + np.exp(-np.clip(inputs @ solution, -30, 30)))
-        slope = inputs.T @ (right - claimed) - prior * (solution - start)
+    def newton_step() -> NDArray[np.float64]:
+        claimed = expit(inputs @ solution)
+        pull = prior * (solution - start)
+        gradient = inputs.T @ (right - claimed) - pull
         spread = claimed * (1 - claimed)
-        curve = (inputs * spread[:, None]).T @ inputs + prior * np.eye(2)
-        step = np.linalg.solve(curve, slope)
+        curve = inputs.T @ (inputs * spread[:, None]) + prior * np.eye(2)
+        return np.linalg.solve(curve, gradient)
+
+    for _ in range(MAX_STEPS):
+        step = newton_step()
         # A whole step from claims that were sure and wrong goes too far, and ends anywhere.
-        while loss(solution + step) > loss(solution) and np.abs(step).max() >= 1e-7:
+        while loss(solution + step) > loss(solution) and np.abs(step).max() >= SMALLEST_STEP:
             step /= 2
         solution += step
-        if np.abs(step).max() < 1e-7:
+        if np.abs(step).max() < SMALLEST_STEP:
             break
     return solution
 
@@ -261,6 +273,8 @@ ALONE = 1e-3
 small. On three sets that were not used for it, the calibration error is .06 to .07. With 1e-6, as for the gate, it is
 .20 to .42: the map takes the distance to the second tool for too large."""
 
+_LEAST = 1e-6
+"""How far from 0 and 1 probabilities are kept as features."""
 _KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
 _BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]
 _QUERY_COLUMNS = [ASKED.index(name) for name in OF_QUERY]
@@ -292,14 +306,15 @@ def top_features(
         unfamiliar: The first factor of `strange`.
     """
     both = rows.shape[1] > len(KEYWORD)
-    clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
-    best, *others = sorted(clipped, reverse=True)
-    second = others[0] if others else min(best, ALONE if both else 1e-6)
-    row = clipped.index(best)
-    columns = rows[row].tolist()
-    odds = _log_odds(best)
-    lead = odds - _log_odds(second)
-    mass = math.log(sum(clipped))
+    clipped = probabilities.clip(_LEAST, 1 - _LEAST)
+    best_row = int(clipped.argmax())
+    best = float(clipped[best_row])
+    columns = rows[best_row].tolist()
+    alone = min(best, ALONE if both else _LEAST)
+    second = float(np.delete(clipped, best_row).max()) if len(clipped) > 1 else alone
+    odds = float(log_odds(best, _LEAST))
+    lead = odds - float(log_odds(second, _LEAST))
+    mass = math.log(clipped.sum())
     held = columns[_IN_TOOL] * query[_KNOWN]
     features = [odds, lead, mass, second / (best + second), held]
     features += [query[column] for column in _QUERY_COLUMNS]
@@ -309,14 +324,10 @@ def top_features(
     far = max(0.0, FAR - columns[_COSINE])
     long = max(0.0, query[_TERMS] - LONG)
     surest = best
-    if parts is not None and len(parts):
-        surest = max(best, float(parts[:, row].max()))
+    if parts is not None:
+        surest = max(best, float(parts[:, best_row].max(initial=0.0)))
     strange = unfamiliar * query[_UNKNOWN]
-    return [*features, far, long, _log_odds(min(surest, 1 - 1e-6)), strange]
-
-
-def _log_odds(chance: float) -> float:
-    return math.log(chance / (1 - chance))
+    return [*features, far, long, float(log_odds(surest, _LEAST)), strange]
 
 
 SEVERAL = 1.5

@@ -23,12 +23,12 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
+from orchestrator.index.documents import Documents, Reading
 from orchestrator.index.embed import Cosines, Embedder, SemanticIndex, embed_tools
 from orchestrator.index.flags import mentions
 from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
-from orchestrator.index.reading import Documents, Reading
 from orchestrator.index.sentences import Sentences, sentences_of
 from orchestrator.index.servers import ServerIndex
 from orchestrator.index.text import terms

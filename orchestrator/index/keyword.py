@@ -16,8 +16,8 @@ from orchestrator.index.bm25 import (
     Postings,
     reduce_runs,
 )
+from orchestrator.index.documents import FIELD_WEIGHTS, Reading
 from orchestrator.index.intent import known_actions
-from orchestrator.index.reading import FIELD_WEIGHTS, Reading
 from orchestrator.index.text import terms
 
 FIELDS = tuple(FIELD_WEIGHTS)

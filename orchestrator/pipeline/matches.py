@@ -1,17 +1,25 @@
-"""Matches: the ranked tools of a state with their evidence, the words that they share with the task, and a reason."""
+"""Matches: the ranked tools of a state with their evidence, the words that they share with the task, and a reason.
 
-from collections.abc import Collection, Mapping, Sequence
+They are held to a cap of tokens and to the size of a Decision, with shorter schemas if necessary.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.catalogue.export import export
+from orchestrator.catalogue.shrink import LADDER
+from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.index.bm25 import Columns
+from orchestrator.index.index import Index, extra_size
 from orchestrator.index.keyword import FIELDS
 from orchestrator.pipeline.legs.always import always_for
 from orchestrator.pipeline.state import State
 from orchestrator.pipeline.understand import Understood
-from orchestrator.records.tool import Match, Tool
+from orchestrator.records.tool import Match, Tokens, Tool
 
 SHOWN_WORDS = 6
 """The number of words that a reason names."""
@@ -41,7 +49,7 @@ class Overlap:
         rarest_first = np.argsort(-columns.idf, kind="stable")
         terms = [columns.words[row] for row in rarest_first.tolist()]
         self._words = [understood.words.get(term, term) for term in terms]
-        self._order = {understood.words[term]: place for place, term in enumerate(understood.terms)}
+        self._order = list(dict.fromkeys(understood.words[term] for term in understood.terms))
         self._fields = columns.held.take(positions, axis=1).take(rarest_first, axis=0).T
 
     @classmethod
@@ -68,11 +76,8 @@ class Overlap:
 
     def lacks(self, words: Collection[str]) -> list[list[str]]:
         """Return for each tool those of these words that it lacks, in the query's order."""
-        rows = [
-            row for row, word in enumerate(self._words) if word in words and word in self._order
-        ]
-        rows.sort(key=lambda row: self._order[self._words[row]])
-        wanted = [self._words[row] for row in rows]
+        wanted = [word for word in self._order if word in words and word in self._words]
+        rows = [self._words.index(word) for word in wanted]
         is_missing = self._fields.take(rows, axis=1) == 0
         return [list(compress(wanted, of_tool)) for of_tool in is_missing.tolist()]
 
@@ -131,15 +136,15 @@ def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[floa
     clauses = state.task.understood.several_clauses
     kept = kept_of(state.task.index.tools, positions)
     chances = state.candidates.of_clauses(np.array(positions, np.int64)) * kept
-    columns = {position: column for column, position in enumerate(positions)}
+    # The needs that a language model read are searched like clauses, behind them.
     table = chances.round(4)[: len(clauses)]
     for row, clause in zip(table, clauses, strict=True):
-        capabilities = always_for(state, clause.text)
-        for position in capabilities.keys() & columns.keys():
-            column = columns[position]
-            row[column] = max(capabilities[position], row[column])
-    by_tool = map(tuple, table.T.tolist())
-    return dict(zip(positions, by_tool, strict=True))
+        least = always_for(state, clause.text)
+        row[:] = np.maximum(row, [least.get(position, 0.0) for position in positions])
+    return {
+        position: tuple(column)
+        for position, column in zip(positions, table.T.tolist(), strict=True)
+    }
 
 
 def kept_of(tools: Sequence[Tool], positions: Sequence[int]) -> NDArray[np.float64]:
@@ -148,3 +153,114 @@ def kept_of(tools: Sequence[Tool], positions: Sequence[int]) -> NDArray[np.float
         tools[position].labels.get("maturity") == "deprecated" for position in positions
     ]
     return np.where(is_deprecated, DEPRECATED, 1.0)
+
+
+MAX_BYTES = 128 * 1024
+"""The maximum size of a Decision without its query and parts. It is part of workflow histories, with each of its
+plans."""
+MATCH_BYTES, OTHER_BYTES = 800, 8 * 1024
+"""The part of MAX_BYTES for a match's evidence, and the part for everything except the matches (measured: 390 and
+5,000)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """The matches within cap and size.
+
+    Attributes:
+        kept: The first matches, with shortened schemas if necessary.
+        dropped: The matches that did not fit.
+        room: The name of the limit that the matches were last held to.
+        tokens: The tokens of all definitions, and those of the matches.
+        warnings: Warnings for the caller.
+    """
+
+    kept: list[Match]
+    dropped: list[Match]
+    room: str
+    tokens: Tokens
+    warnings: tuple[str, ...] = ()
+
+
+def fit(
+    matches: Sequence[Match], cap: int, size_of: Callable[[Tool], int]
+) -> tuple[list[Match], list[Match]]:
+    """Return the matches within a cap, and the dropped ones.
+
+    All schemas shrink together, step by step. Below the smallest form the last matches are dropped, because a tool
+    without a schema cannot be called. The best match is kept as long as it fits.
+
+    Args:
+        matches: The matches, best first.
+        cap: The maximum number of tokens or bytes.
+        size_of: Returns the tokens or bytes of a match's tool.
+    """
+    for shrink in LADDER:
+        shrunk = [replace(match, tool=shrink(match.tool)) for match in matches]
+        sizes = [size_of(match.tool) for match in shrunk]
+        if sum(sizes) <= cap:
+            return shrunk, []
+    kept = 0
+    used = 0
+    for size in sizes:
+        used += size
+        if used > cap:
+            break
+        kept += 1
+    return shrunk[:kept], list(matches[kept:])
+
+
+def fit_matches(
+    index: Index,
+    matches: Sequence[Match],
+    positions: Sequence[int],
+    *,
+    cap: int | None,
+) -> Fitted:
+    """Return the matches within a cap of tokens and the byte limit of a Decision.
+
+    Args:
+        index: The tenant's index.
+        matches: The matches, best first.
+        positions: Their positions.
+        cap: The maximum number of tokens, or None.
+    """
+    sizes = index.sizes
+    known = {id(index.tools[position]): int(sizes.tokens[position]) for position in positions}
+
+    def tokens_of(tool: Tool) -> int:
+        # A shortened tool is another object.
+        count = known.get(id(tool))
+        return definition_tokens(tool) if count is None else count
+
+    room = f"{cap} tokens"
+    kept = list(matches)
+    dropped: list[Match] = []
+    warnings: tuple[str, ...] = ()
+    if cap is not None:
+        kept, dropped = fit(kept, cap, tokens_of)
+    most_bytes = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
+    full_bytes = int(sizes.plain[list(positions[: len(kept)])].sum())
+    if full_bytes > most_bytes and sum(_size(match.tool) for match in kept) > most_bytes:
+        room = f"{MAX_BYTES // 1024} KiB"
+        warnings = (
+            f"the matches' definitions are shortened to {room}: lower `limit` to keep more of each",
+        )
+        kept, too_large = fit(kept, most_bytes, _size)
+        dropped = [*too_large, *dropped]
+    after = sum(tokens_of(match.tool) for match in kept)
+    tokens = Tokens(before=sizes.tokens_total, after=after)
+    return Fitted(kept=kept, dropped=dropped, room=room, tokens=tokens, warnings=warnings)
+
+
+def definition_tokens(tool: Tool) -> int:
+    """Return the estimated tokens of a definition in its present form."""
+    return count_tokens(_definition(tool))
+
+
+def _size(tool: Tool) -> int:
+    return plain_size(_definition(tool)) + extra_size(tool)
+
+
+def _definition(tool: Tool) -> str:
+    return compact(export([tool], "openai")[0])

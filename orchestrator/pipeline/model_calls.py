@@ -19,7 +19,7 @@ KEPT = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said(Generic[Answer]):
+class Reply(Generic[Answer]):
     """A model's answer, or None with the `reason`, and the tokens used."""
 
     answer: Answer | None = None
@@ -66,7 +66,7 @@ class RouteModel:
 
     async def fill(
         self, prompt: str, data: Any, shape: type[Any], *, max_tokens: int, answer: int, tenant: str
-    ) -> Said[Any]:
+    ) -> Reply[Any]:
         """Return an answer in this shape.
 
         Args:
@@ -80,19 +80,19 @@ class RouteModel:
         key = digest(compact([tenant, prompt, data]), 64)
         if key in self._kept:
             self._kept.move_to_end(key)
-            return Said(answer=self._kept[key])
+            return Reply(answer=self._kept[key])
         limits = {"max_output_tokens": answer, "max_tokens": max_tokens, "repairs": 0}
         try:
             async with asyncio.timeout(self.timeout_s):
                 reply, usage = await self._ask(_messages(prompt, data), shape, limits)
         except ToolrouteError as error:
-            return Said(usage=error.usage, reason=str(error))
+            return Reply(usage=error.usage, reason=str(error))
         except TimeoutError:
-            return Said(reason=f"the model did not answer within {self.timeout_s:g} seconds")
+            return Reply(reason=f"the model did not answer within {self.timeout_s:g} seconds")
         self._kept[key] = reply
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return Said(answer=reply, usage=usage)
+        return Reply(answer=reply, usage=usage)
 
     async def _ask(
         self, messages: list[dict[str, str]], shape: type[Any], limits: dict[str, int]

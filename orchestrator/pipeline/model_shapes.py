@@ -10,7 +10,7 @@ class NeedsShape(BaseModel):
 
 
 class ChoiceShape(BaseModel):
-    """A model's answer to the prompt of `pipeline.refiners.decide`."""
+    """A model's answer to the prompt of `pipeline.refiners.second_stage`."""
 
     needed: list[int]
     confidence: float

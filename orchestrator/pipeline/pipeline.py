@@ -1,19 +1,27 @@
-"""Pipelines: legs, gate, fusion, refiners and selection as one value, and the one function that runs them."""
+"""Pipelines: legs, gate, fusion, refiners and selection as one value, and the one function that runs them.
 
+    first legs -> gate -> fallback legs, if the gate is closed -> fusion -> refiners -> select
+
+A leg or a refiner of the user that fails is named in a warning. The votes of a user's refiner count like those of the
+others.
+"""
+
+import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from inspect import isawaitable
-from typing import Any
+from math import isfinite
+from numbers import Real
+from typing import Any, NamedTuple
 
 from orchestrator import telemetry
 from orchestrator.common.fields import settings
 from orchestrator.errors import InvalidInput
 from orchestrator.pipeline.select import select as select_matches
 from orchestrator.pipeline.state import State
-from orchestrator.pipeline.user_stages import checked, failed, is_users
 from orchestrator.records.decision import Decision
 
 PipelineStage = Callable[[State], State | Awaitable[State]]
@@ -24,28 +32,53 @@ Select = Callable[[State], Decision]
 """A function that makes the Decision from the state."""
 
 GATE, SELECT = "gate", "select"
+logger = logging.getLogger(__name__)
+_PACKAGE = __name__.partition(".")[0]
 
 
 class Clock:
-    """The milliseconds of one request by stage, added to earlier ones."""
+    """The milliseconds of one request by stage.
 
-    def __init__(self, spent: Mapping[str, float] | None = None) -> None:
+    Attributes:
+        spent: The milliseconds by the name of the stage.
+    """
+
+    def __init__(self) -> None:
         self._last = time.perf_counter()
         # Asked once: a route has many stages, and a provider is set before the first one.
         self._is_traced = telemetry.traces()
-        self.spent = dict(spent or {})
+        self.spent: dict[str, float] = {}
 
     def book(self, stage: str) -> None:
         """Book the time since the last call to this stage."""
         now = time.perf_counter()
-        self.spent[stage] = self.spent.get(stage, 0.0) + (now - self._last) * 1000
+        seconds = now - self._last
+        self.spent[stage] = self.spent.get(stage, 0.0) + seconds * 1000
         if self._is_traced:
-            telemetry.stage(stage, now - self._last)
+            telemetry.stage(stage, seconds)
         self._last = now
 
     def total(self) -> dict[str, float]:
         """Return all times, with their sum as `total`."""
         return {**self.spent, "total": sum(self.spent.values())}
+
+
+class StageNames(NamedTuple):
+    """The names of a pipeline's stages by group."""
+
+    first: tuple[str, ...]
+    fallback: tuple[str, ...]
+    fusion: str
+    refiners: tuple[str, ...]
+
+    @property
+    def legs(self) -> tuple[str, ...]:
+        return (*self.first, *self.fallback)
+
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """All names, in the order in which the stages run."""
+        return (*self.first, GATE, *self.fallback, self.fusion, *self.refiners, SELECT)
 
 
 @settings
@@ -86,29 +119,8 @@ class Pipeline:
     fusion: PipelineStage
     refiners: tuple[PipelineStage, ...]
     select: Select = select_matches
-    stages: Mapping[str, PipelineStage] = field(init=False, repr=False, compare=False)
-    _in_fallback: frozenset[str] = field(init=False, repr=False, compare=False)
-    _legs: frozenset[str] = field(init=False, repr=False, compare=False)
-    _guarded: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._check()
-        gate, select = self._gate, self._select
-        stages: dict[str, PipelineStage] = {}
-        legs = _add(stages, self.first)
-        stages[GATE] = gate
-        fallback = _add(stages, self.fallback)
-        _add(stages, (self.fusion,))
-        refiners = _add(stages, self.refiners)
-        stages[SELECT] = select
-        users = frozenset(name for name in (*legs, *fallback, *refiners) if is_users(stages[name]))
-        object.__setattr__(self, "stages", stages)
-        object.__setattr__(self, "_in_fallback", frozenset(fallback))
-        object.__setattr__(self, "_legs", frozenset((*legs, *fallback)))
-        object.__setattr__(self, "_guarded", users)
-
-    def _check(self) -> None:
-        """Raise InvalidInput if a stage cannot be called, or if there is no leg."""
         groups: dict[str, tuple[object, ...]] = {
             "first": self.first,
             "gate": (self.gate,),
@@ -126,6 +138,32 @@ class Pipeline:
         if not self.first and not self.fallback:
             raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in first or fallback")
 
+    @cached_property
+    def names(self) -> StageNames:
+        """The names of the stages."""
+        names = _unique_names((*self.first, *self.fallback, self.fusion, *self.refiners))
+        fallback_at = len(self.first)
+        fusion_at = fallback_at + len(self.fallback)
+        return StageNames(
+            first=tuple(names[:fallback_at]),
+            fallback=tuple(names[fallback_at:fusion_at]),
+            fusion=names[fusion_at],
+            refiners=tuple(names[fusion_at + 1 :]),
+        )
+
+    @cached_property
+    def stages(self) -> Mapping[str, PipelineStage]:
+        """The stages by name, in the order in which they run."""
+        legs = (*self.first, self._gate, *self.fallback)
+        rest = (self.fusion, *self.refiners, self._select)
+        return dict(zip(self.names.in_order, (*legs, *rest), strict=True))
+
+    @cached_property
+    def _of_user(self) -> frozenset[str]:
+        """The legs and refiners that belong to the user, not to this package."""
+        names = (*self.names.legs, *self.names.refiners)
+        return frozenset(name for name in names if _is_users(self.stages[name]))
+
     async def run(
         self, state: State, clock: Clock | None = None, *, start: str = "", until: str = ""
     ) -> State:
@@ -140,19 +178,33 @@ class Pipeline:
         Raises:
             KeyError: There is no stage of this name.
         """
-        first = self._place(start) if start else 0
-        last = self._place(until) if until else len(self.stages) - 1
-        remaining = deque(list(self.stages)[first : last + 1])
+        names = self.names.in_order
+        first = self._position(start) if start else 0
+        last = self._position(until) if until else len(names) - 1
+        remaining = deque(names[first : last + 1])
         while remaining:
-            state, pending = await state.task.compute(
-                partial(self._advance, state, remaining, clock)
-            )
+            advance = partial(self._advance, state, remaining, clock)
+            state, pending = await state.task.compute(advance)
             if pending is not None:
-                state = await self._await_stage(remaining.popleft(), state, pending, clock)
+                name = remaining.popleft()
+                result = await self._awaited(name, state, pending)
+                state = self._finished(name, state, result, clock)
         if clock and state.decision is not None:
             decision = replace(state.decision, timings_ms=clock.total())
             state = replace(state, decision=decision)
         return state
+
+    def after(self, name: str) -> str:
+        """Return the name of the stage behind this one."""
+        return self.names.in_order[self._position(name) + 1]
+
+    def _position(self, name: str) -> int:
+        names = self.names.in_order
+        if name not in names:
+            raise KeyError(
+                f"pipeline {self.name!r} has no stage {name!r}: it has {', '.join(names)}"
+            )
+        return names.index(name)
 
     def _advance(
         self, state: State, remaining: deque[str], clock: Clock | None
@@ -160,56 +212,62 @@ class Pipeline:
         """Run the remaining stages until one returns an awaitable. That stage remains in the list."""
         while remaining:
             name = remaining[0]
-            if not (state.gate_open and name in self._in_fallback):
-                result = self._call(name, state)
+            is_skipped = state.gate_open and name in self.names.fallback
+            if not is_skipped:
+                result = self._called(name, state)
                 if isawaitable(result):
                     return state, result
-                state = self._finish(name, state, result, clock)
+                state = self._finished(name, state, result, clock)
             remaining.popleft()
         return state, None
 
-    def _call(self, name: str, state: State) -> State | Awaitable[State]:
-        if name not in self._guarded:
-            return self.stages[name](state)
+    def _called(self, name: str, state: State) -> State | Awaitable[State]:
         try:
             return self.stages[name](state)
         except Exception as error:
-            return failed(state, name, error, refines=name not in self._legs)
+            return self._failed(name, state, error)
 
-    async def _await_stage(
-        self, name: str, state: State, pending: Awaitable[State], clock: Clock | None
-    ) -> State:
-        if name not in self._guarded:
-            return self._finish(name, state, await pending, clock)
+    async def _awaited(self, name: str, state: State, pending: Awaitable[State]) -> State:
         try:
-            return self._finish(name, state, await pending, clock)
+            return await pending
         except Exception as error:
-            return failed(state, name, error, refines=name not in self._legs)
+            return self._failed(name, state, error)
 
-    def _finish(self, name: str, before: State, after: State, clock: Clock | None) -> State:
+    def _failed(self, name: str, state: State, error: Exception) -> State:
+        """Return the state with a warning about a user's failed stage. An error of our own stage is raised again."""
+        if name not in self._of_user:
+            raise error
+        logger.warning("stage %r failed", name, exc_info=error)
+        return self._ignored(name, state, f"failed ({type(error).__name__}: {error})")
+
+    def _finished(self, name: str, before: State, after: State, clock: Clock | None) -> State:
         """Return the state after a stage, once its time is booked."""
-        is_leg = name in self._legs
-        if name in self._guarded:
-            after = checked(before, name, after, refines=not is_leg)
+        if name in self._of_user:
+            after = self._checked(name, before, after)
         elif not isinstance(after, State):
             raise InvalidInput(
                 f"pipeline {self.name!r}: {name} returned {after!r:.80}, but a stage must return the State"
             )
-        if clock and ((is_leg and after is not before) or name == SELECT):
+        has_searched = name in self.names.legs and after is not before
+        if clock and (has_searched or name == SELECT):
             clock.book(_name(self.stages[name]))
         return after
 
-    def after(self, name: str) -> str:
-        """Return the name of the stage behind this one."""
-        names = list(self.stages)
-        return names[names.index(name) + 1]
+    def _checked(self, name: str, before: State, after: Any) -> State:
+        """Return the usable parts of the result of a user's stage. A warning names the unusable parts."""
+        if not isinstance(after, State):
+            kind = "None" if after is None else f"a {type(after).__name__}"
+            return self._ignored(name, before, f"returned {kind}, not the state")
+        refines = name in self.names.refiners
+        for scores in _new_scores(before, after, refines=refines):
+            problem = _problem(after, scores)
+            if problem:
+                return self._ignored(name, before, problem)
+        return _with_votes(before, name, after) if refines else after
 
-    def _place(self, name: str) -> int:
-        if name not in self.stages:
-            raise KeyError(
-                f"pipeline {self.name!r} has no stage {name!r}: it has {', '.join(self.stages)}"
-            )
-        return list(self.stages).index(name)
+    def _ignored(self, name: str, state: State, why: str) -> State:
+        kind = "refiner" if name in self.names.refiners else "leg"
+        return state.warned(f"{kind} {name!r} {why}: its result is ignored")
 
     def _gate(self, state: State) -> State:
         return replace(state, gate_open=self.gate(state))
@@ -218,16 +276,15 @@ class Pipeline:
         return replace(state, decision=self.select(state))
 
 
-def _add(stages: dict[str, PipelineStage], group: Sequence[PipelineStage]) -> list[str]:
-    """Add stages by their names, a second stage of a name with a number. Return the names."""
-    names = []
-    for stage in group:
+def _unique_names(stages: Sequence[PipelineStage]) -> list[str]:
+    """Return the names of these stages, a second stage of a name with a number."""
+    names: list[str] = []
+    for stage in stages:
         name = _name(stage)
         number = 1
-        while name in stages or name in (GATE, SELECT):
+        while name in names or name in (GATE, SELECT):
             number += 1
             name = f"{_name(stage)}_{number}"
-        stages[name] = stage
         names.append(name)
     return names
 
@@ -237,3 +294,48 @@ def _name(stage: Any) -> str:
     function = getattr(stage, "func", stage)
     name = str(getattr(function, "__name__", type(stage).__name__)).lstrip("_")
     return name if name.isidentifier() else "stage"
+
+
+def _is_users(stage: Any) -> bool:
+    function = getattr(stage, "func", stage)
+    module = getattr(function, "__module__", None) or ""
+    return module.partition(".")[0] != _PACKAGE
+
+
+def _new_scores(before: State, after: State, *, refines: bool) -> Iterator[Mapping[Any, Any]]:
+    """Yield the scores by position that a stage has changed."""
+    for leg, scores in after.lists.items():
+        if before.lists.get(leg) is not scores:
+            yield scores
+    if refines:
+        yield after.scores
+
+
+def _problem(state: State, scores: Mapping[Any, Any]) -> str:
+    """Return the problem with scores by position, or ""."""
+    tools = len(state.task.index.tools)
+    for position, score in scores.items():
+        is_number = hasattr(position, "__index__") and not isinstance(position, bool)
+        if not is_number or not 0 <= position < tools:
+            return f"scored {position!r}, which is not a tool's position (state.task.index.catalogue.positions[key])"
+        if not isinstance(score, Real) or not isfinite(score):
+            return f"returned the score {score!r}, which is not a number"
+    return ""
+
+
+def _with_votes(before: State, name: str, after: State) -> State:
+    """Return the state with a refiner's votes as evidence and reason. The confidence follows a new first tool."""
+    votes = {
+        position: score
+        for position, score in after.scores.items()
+        if before.scores.get(position) != score
+    }
+    if not votes:
+        return after
+    reasons = {position: f"{name}: probability {score:.2f}" for position, score in votes.items()}
+    voted = after.with_evidence(name, votes).noted(reasons)
+    first = after.first
+    has_new_first = first != before.first or first in votes
+    if first is None or after.confidence != before.confidence or not has_new_first:
+        return voted
+    return replace(voted, confidence=after.scores[first])

@@ -21,7 +21,6 @@ from orchestrator.pipeline.legs.keyword import gate, keyword, never
 from orchestrator.pipeline.legs.lists import by_entities, by_vectors, by_words
 from orchestrator.pipeline.legs.semantic import semantic
 from orchestrator.pipeline.pipeline import Pipeline
-from orchestrator.pipeline.refiners.decide import decide
 from orchestrator.pipeline.refiners.ordering import (
     append_flagged,
     cover_clauses,
@@ -29,7 +28,7 @@ from orchestrator.pipeline.refiners.ordering import (
     spread_duplicates,
 )
 from orchestrator.pipeline.refiners.raising import floor_always, lift_named, related, together
-from orchestrator.pipeline.refiners.read import read
+from orchestrator.pipeline.refiners.second_stage import decide, read
 from orchestrator.pipeline.select import maintenance
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.tool import Tool

@@ -36,9 +36,8 @@ from orchestrator.index.features import (
 )
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
-from orchestrator.index.order import best_candidates, ordered
 from orchestrator.index.prerequisites import REQUIRING, Requirement, identified_in
-from orchestrator.index.sentences import ordered_shares
+from orchestrator.index.sentences import best_candidates, ordered, ordered_shares
 from orchestrator.pipeline.odds import asks_for_a_tool, server_support, unasked_changes
 from orchestrator.pipeline.understand import Understood
 

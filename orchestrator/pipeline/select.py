@@ -11,11 +11,10 @@ from orchestrator.common.keys import split_key
 from orchestrator.experience.calls import Calls
 from orchestrator.index.calibration import log_odds, supported
 from orchestrator.index.graph import are_alike, bare
-from orchestrator.pipeline.capacity import fit_matches
 from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
 from orchestrator.pipeline.explain import MAX_REJECTED, rejected, warnings_of
 from orchestrator.pipeline.legs.experience import used_together
-from orchestrator.pipeline.matches import Overlap, matches_of
+from orchestrator.pipeline.matches import Overlap, fit_matches, matches_of
 from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision, NamedServer
 from orchestrator.records.tool import Match, Stage, Tool

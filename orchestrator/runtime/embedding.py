@@ -22,8 +22,8 @@ from orchestrator.index.embed import (
     named_embedder,
     vectors_of,
 )
-from orchestrator.index.encoder import LanguageEncoder, second_encoder
 from orchestrator.index.index import Index
+from orchestrator.index.language import LanguageEncoder, second_encoder
 from orchestrator.options import Options
 
 _MAX_CONCURRENT = 32

@@ -1,4 +1,6 @@
-"""The engine of a Router: a tenant's index and past tasks, and the State with which a pipeline begins."""
+"""The engine of a Router: a tenant's index and past tasks, the State with which a pipeline begins, and the report at
+its end.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -7,6 +9,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.json_input import meant
 from orchestrator.index.calibration import Calibration
@@ -18,6 +21,7 @@ from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.pipeline import Clock
 from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import understand
+from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.computing import Computing
@@ -26,7 +30,7 @@ from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.inputs import check_models
 from orchestrator.runtime.needs import read_needs
-from orchestrator.runtime.recording import actor_name
+from orchestrator.runtime.recording import actor_name, masked
 
 logger = logging.getLogger(__package__)
 
@@ -235,3 +239,29 @@ class RouteEngine:
             model=self.models.of_route,
             compute=compute,
         )
+
+
+def report(state: State, attributes: dict[str, Any]) -> Decision:
+    """Report a state's Decision to the log, the metrics and the route's span, and return it.
+
+    Args:
+        state: The state at the end of a pipeline.
+        attributes: The attributes of the span.
+    """
+    decision = state.decision
+    if decision is None:
+        raise ValueError("the pipeline ended before its selection")
+    telemetry.routed(attributes, decision, masked, gate_open=state.gate_open)
+    logger.info(
+        "routed for %s: stage %s, confidence %.0f%%, %d tools, %s tokens saved, %.1f ms",
+        decision.tenant,
+        decision.stage,
+        decision.confidence * 100,
+        len(decision.matches),
+        f"{decision.tokens.before - decision.tokens.after:,}",
+        decision.timings_ms["total"],
+    )
+    if logger.isEnabledFor(logging.DEBUG):
+        keys = ", ".join(match.tool.key for match in decision.matches)
+        logger.debug("task %r: %s", masked(decision.query), keys)
+    return decision

@@ -29,10 +29,9 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.regular import regular
 from orchestrator.index.always import Capability
 from orchestrator.index.bm25 import Corpus
-from orchestrator.index.documents import Document
+from orchestrator.index.documents import FIELD_WEIGHTS, Document, Reading
 from orchestrator.index.flags import cleaned
 from orchestrator.index.index import Index, Sizes
-from orchestrator.index.reading import FIELD_WEIGHTS, Reading
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.store.stored_tools import Stored

@@ -10,8 +10,8 @@ from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.always import Capability
 from orchestrator.index.calibration import Calibration, Fit
 from orchestrator.index.embed import OpenAIEmbedder
-from orchestrator.index.reader import missing_parts
 from orchestrator.options import Options, stores_of
+from orchestrator.pipeline.refiners.reader import missing_parts
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.store.sources import Source

@@ -80,7 +80,7 @@ async def study(
     task = state.task
     state = replace(state, task=replace(task, experience=None))
     gated = await pipeline.run(state, until=GATE)
-    fusion = list(pipeline.stages)[len(pipeline.first) + 1 + len(pipeline.fallback)]
+    fusion = pipeline.names.fusion
     words = await pipeline.run(gated, start=fusion, until=fusion)
     alone = await pipeline.run(gated, start=pipeline.after(GATE), until=fusion)
     vectors = alone.vectors

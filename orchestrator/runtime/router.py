@@ -33,7 +33,7 @@ from orchestrator.records.outcome import Near, Outcome, OutcomeSource, Use, uses
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Match, Tool
 from orchestrator.runtime.embedding import Embedding
-from orchestrator.runtime.engine import RouteEngine, RouteModels
+from orchestrator.runtime.engine import RouteEngine, RouteModels, report
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.inputs import (
@@ -47,7 +47,6 @@ from orchestrator.runtime.inputs import (
     validated_request,
 )
 from orchestrator.runtime.recording import actor_name, masked, study, uses_with_hashes
-from orchestrator.runtime.report import report
 from orchestrator.runtime.unused_settings import require_effect
 from orchestrator.runtime.with_catalogue import StoreWithCatalogue
 from orchestrator.store.sources import Source, Sources

@@ -18,7 +18,7 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings
 from orchestrator.records.request import RouteRequest
-from orchestrator.runtime.report import report
+from orchestrator.runtime.engine import report
 from orchestrator.runtime.router import Router
 
 _STAGES = {
@@ -80,21 +80,15 @@ async def merge(
     state = await pipeline.run(state, clock, until=GATE)
     if keyword_alone:
         state = replace(state, warnings=(*state.warnings, f"{KEYWORD_ALONE}{keyword_alone}"))
-    last = _last_fallback(pipeline) or GATE
-    return report(await pipeline.run(state, clock, start=pipeline.after(last)), {})
+    return report(await pipeline.run(state, clock, start=pipeline.names.fusion), {})
 
 
 def _stage_of(pipeline: Pipeline, activity: str) -> str:
     """Return the name of the last stage that an activity stands for. Empty if the pipeline has none."""
     if activity == names.SEMANTIC_FALLBACK:
-        return _last_fallback(pipeline)
+        return pipeline.names.fallback[-1] if pipeline.fallback else ""
     name = _STAGES[activity]
     return name if name in pipeline.stages else ""
-
-
-def _last_fallback(pipeline: Pipeline) -> str:
-    stages = list(pipeline.stages)
-    return stages[stages.index(GATE) + len(pipeline.fallback)] if pipeline.fallback else ""
 
 
 async def _begin(router: Router, request: RouteRequest, before: Findings) -> tuple[State, Clock]:

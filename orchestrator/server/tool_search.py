@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.errors import ToolrouteError
 from orchestrator.index.flags import VOUCHED
 from orchestrator.mcp.listing.offers import Offer
-from orchestrator.pipeline import capacity
+from orchestrator.pipeline.matches import definition_tokens, fit
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Match, Tool
@@ -82,7 +82,7 @@ class ToolSearch:
         usable = [
             match for match in decision.matches if _is_usable(match.tool, servers, offers, unlisted)
         ]
-        fitting, too_long = capacity.fit(usable[:1], _MAX_TOKENS, capacity.definition_tokens)
+        fitting, too_long = fit(usable[:1], _MAX_TOKENS, definition_tokens)
         matches = [*(fitting or too_long), *usable[1:limit]]
         search_id = self._outcomes.searched(decision, {match.tool.key for match in matches}, who)
         for match in matches:
@@ -242,7 +242,7 @@ async def _known_tools(
 def _fitting(tools: Sequence[Tool]) -> tuple[list[Tool], list[Tool]]:
     """Return the tools whose definitions fit into an answer, shortened if necessary, and the other ones."""
     matches = [Match(tool=tool, probability=1) for tool in tools]
-    fitting, dropped = capacity.fit(matches, _MAX_TOKENS, capacity.definition_tokens)
+    fitting, dropped = fit(matches, _MAX_TOKENS, definition_tokens)
     return [match.tool for match in fitting], [match.tool for match in dropped]
 
 

@@ -152,7 +152,7 @@ class _Installation:
 
     def _languages(self) -> Iterator[Finding]:
         """Try the encoder for other languages. Only the shipped embedder needs it."""
-        from orchestrator.index.encoder import EXTRA, is_installed, language_encoder
+        from orchestrator.index.language import EXTRA, is_installed, language_encoder
 
         if self._options.embedder != "static" or self._options.languages == "off":
             return
@@ -263,7 +263,7 @@ class _Installation:
         folder = self._options.reader
         if not folder:
             return
-        from orchestrator.index.reader import reader_at
+        from orchestrator.pipeline.refiners.reader import reader_at
         from orchestrator.records.tool import Tool
 
         reader = reader_at(folder)

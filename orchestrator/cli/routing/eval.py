@@ -33,11 +33,10 @@ from orchestrator.cli.shared.output import (
 )
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report, unfit
+from orchestrator.experience.guarantee import guarantees
 from orchestrator.experience.logs import Past
-from orchestrator.index.guarantee import guarantees
 from orchestrator.options import Options
-from orchestrator.pipeline.refiners.decide import UNDECIDED
-from orchestrator.pipeline.refiners.read import UNREAD
+from orchestrator.pipeline.refiners.second_stage import UNDECIDED, UNREAD
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.usage import Usage
 from orchestrator.runtime.router import Router

@@ -20,16 +20,18 @@ def keyword(state: State) -> State:
     if state.settled:
         return state
     search = search_of(state)
-    candidates = words = search.by_keyword()
-    if state.vectors is not None and state.task.index.vectors is not None:
+    by_words = search.by_keyword()
+    candidates = by_words
+    semantic_index = state.task.index.vectors
+    if state.vectors is not None and semantic_index is not None:
         candidates = search.by_meaning(
-            state.task.index.vectors,
+            semantic_index,
             state.vectors,
             state.task.no_tool(),
             state.task.contrast(),
             state.second,
         )
-    return replace(state, candidates=candidates, gate_confidence=words.gate_confidence)
+    return replace(state, candidates=candidates, gate_confidence=by_words.gate_confidence)
 
 
 def search_of(state: State) -> Search:
@@ -41,7 +43,7 @@ def search_of(state: State) -> Search:
         calibration=task.calibration,
         width=max(LEAST_WIDTH, 3 * task.request.limit),
         allowed=searched(state),
-        named=positions_of(task.index, state.explicit.wanted),
+        named=_tools_of(task.index, state.explicit.wanted),
         unfamiliar_to=task.unfamiliar_to,
     )
 
@@ -51,18 +53,17 @@ def searched(state: State) -> NDArray[np.bool_] | None:
 
     The texts of a flagged tool must not affect another tool.
     """
-    unflagged, allowed = state.task.index.unflagged, state.allowed
-    return unflagged if allowed is None else allowed if unflagged is None else allowed & unflagged
+    unflagged = state.task.index.unflagged
+    if state.allowed is None:
+        return unflagged
+    return state.allowed if unflagged is None else state.allowed & unflagged
 
 
-def positions_of(index: Index, servers: Sequence[str]) -> NDArray[np.int64] | None:
+def _tools_of(index: Index, servers: Sequence[str]) -> NDArray[np.int64] | None:
     """Return the positions of these servers' tools, or None without servers."""
-    places = [
-        index.catalogue.places[server] for server in servers if server in index.catalogue.places
-    ]
-    return (
-        np.concatenate([np.arange(place.start, place.stop) for place in places]) if places else None
-    )
+    places = [index.catalogue.places.get(server) for server in servers]
+    positions = [np.arange(place.start, place.stop) for place in places if place is not None]
+    return np.concatenate(positions) if positions else None
 
 
 def gate(state: State) -> bool:
@@ -82,12 +83,11 @@ def gate(state: State) -> bool:
         return True
     if state.gate_confidence < state.task.options.gate:
         return False
-    named, whole = state.candidates.search.named, state.candidates.whole
-    return (
-        named is None
-        or not len(whole.positions)
-        or whole.positions[np.argmax(whole.keyword)] in named
-    )
+    named = state.candidates.search.named
+    whole = state.candidates.whole
+    if named is None or not len(whole.positions):
+        return True
+    return bool(whole.positions[np.argmax(whole.keyword)] in named)
 
 
 def never(state: State) -> bool:

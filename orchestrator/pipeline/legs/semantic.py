@@ -50,23 +50,23 @@ def _with_vectors(state: State, vectors: Vectors | None, reason: str) -> State:
     if vectors is not None and not vectors[0].any() and state.second is None:
         vectors = None
         reason = NO_KNOWN_WORD
-    index = task.index.vectors
-    if vectors is None or index is None:
-        failed = KEYWORD_ALONE if state.candidates else _NO_LEG
-        return state.warned(f"{failed}{reason}")
+    semantic_index = task.index.vectors
+    if vectors is None or semantic_index is None:
+        warning = KEYWORD_ALONE if state.candidates else _NO_LEG
+        return state.warned(f"{warning}{reason}")
     of_task = leaning(vectors, task.understood.earlier_weights)
     search = state.candidates.search if state.candidates else search_of(state)
-    words = state.candidates is not None
     candidates = search.by_meaning(
-        index, of_task, task.no_tool(), task.contrast(), state.second, words=words
+        semantic_index,
+        of_task,
+        task.no_tool(),
+        task.contrast(),
+        state.second,
+        words=state.candidates is not None,
     )
-    return replace(
-        state,
-        candidates=candidates,
-        vectors=of_task,
-        near_flagged=_near_flagged(task.index.flagged, index.vectors, of_task[0]),
-        warnings=(*state.warnings, task.index.note) if task.index.note else state.warnings,
-    )
+    near_flagged = _near_flagged(task.index.flagged, semantic_index.vectors, of_task[0])
+    state = replace(state, candidates=candidates, vectors=of_task, near_flagged=near_flagged)
+    return state.warned(task.index.note) if task.index.note else state
 
 
 async def _with_second_encoder(state: State) -> State:
@@ -85,19 +85,20 @@ def why_failed(warnings: Sequence[str]) -> str:
     """Return the reason why the semantic leg failed, from a Decision's warnings, or ""."""
     for warning in warnings:
         if warning.startswith((KEYWORD_ALONE, _NO_LEG)):
-            reason = warning.partition(": ")[2]
+            _, _, reason = warning.partition(": ")
             if reason != NO_KNOWN_WORD:
                 return reason
     return ""
 
 
 def _near_flagged(
-    flagged: NDArray[np.bool_] | None, vectors: NDArray[np.float32], whole: NDArray[np.float32]
+    flagged: NDArray[np.bool_] | None, vectors: NDArray[np.float32], of_task: NDArray[np.float32]
 ) -> dict[int, float]:
+    """Return the cosines of the flagged tools that are nearest to the task."""
     if flagged is None:
         return {}
     positions = flagged.nonzero()[0]
-    cosines = vectors[positions] @ whole
+    cosines = vectors[positions] @ of_task
     nearest = np.argsort(-cosines, kind="stable")[:MOST_FLAGGED]
     return dict(zip(positions[nearest].tolist(), cosines[nearest].tolist(), strict=True))
 
@@ -106,6 +107,7 @@ def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[n
     """Return the query's row with the last rows, of the earlier texts that it leans on, added by weight."""
     if not weights:
         return vectors
-    whole = vectors[0] + np.asarray(weights, np.float32) @ vectors[-len(weights) :]
-    whole /= max(float(np.linalg.norm(whole)), 1e-9)
-    return np.vstack([whole, vectors[1 : -len(weights)]])
+    earlier = vectors[-len(weights) :]
+    together = vectors[0] + np.asarray(weights, np.float32) @ earlier
+    together /= max(float(np.linalg.norm(together)), 1e-9)
+    return np.vstack([together, vectors[1 : -len(weights)]])
