@@ -22,12 +22,15 @@ from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
-from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.server.gateway import Gateway
+from orchestrator.server.gateway_tools import SearchArguments
+from orchestrator.server.sessions.outcome_recorder import Conversation
 from orchestrator.store.store import Store
 
 TENANT, LIMIT, CAP = "local", 5, 8_000
+WHO = Conversation(TENANT, "benchmark", "")
 
 
 def queries(data: Path, most: int) -> list[str]:
@@ -62,7 +65,9 @@ async def compare(router: Router, gateway: Gateway, tasks: list[str], size: int)
     for task in [tasks[0], *tasks]:
         asked = RouteRequest(query=task, tenant=TENANT, limit=LIMIT, token_cap=CAP)
         routed.append((await _timed(router.route(asked)))[0])
-        seconds, found = await _timed(gateway.search(TENANT, task, LIMIT, RouteHint.AUTO))
+        servers = await gateway.present(TENANT)
+        arguments = SearchArguments(query=task, limit=LIMIT)
+        seconds, found = await _timed(gateway.searches.answer(servers, WHO, arguments))
         searched.append(seconds)
         text = compact(found)
         once.append(_bytes(CallToolResult(content=[TextContent(text=text)])))

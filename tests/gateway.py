@@ -25,9 +25,9 @@ from orchestrator.mcp.config.watch import WatchedConfig
 from orchestrator.records.call import Approve
 from orchestrator.runtime import index_cache
 from orchestrator.server import initial_sync
-from orchestrator.server.bearer_tokens import BearerTokens
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.http import make_app
+from orchestrator.server.http.app import make_app
+from orchestrator.server.http.bearer_tokens import BearerTokens
 from orchestrator.server.protocol import make_server
 from orchestrator.trust.audit import Audit
 from tests.servers.start import text_of
@@ -57,6 +57,11 @@ class Served:
     @property
     def store(self) -> Store:
         return self._gateway.store
+
+    @property
+    def notified(self) -> set[str]:
+        """The tenants with clients that are notified of changes."""
+        return self._gateway.clients.tenants
 
     @property
     def config(self) -> McpConfig:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from orchestrator.common.os_user import os_user
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.runtime.router import Router
 from orchestrator.trust.approval_rules import needs_approval
+from orchestrator.trust.audit import Audit
 from orchestrator.trust.definition_changes import differences, quarantined
 from tests.catalogues import taking, tool
 from tests.command_line import Run, digest_at_terminal, trusting
@@ -330,11 +332,17 @@ def test_a_change_of_a_schema_is_shown_as_plain_json(rug: Rug, toolroute: Run) -
     assert '"type": "string"' in added
 
 
-def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug, tmp_path: Path) -> None:
+def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(
+    rug: Rug, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLROUTE_AUDIT", str(tmp_path / "audit"))
     rug.sync()
     rug.lists(PULLED)
     rug.sync()
     asyncio.run(accept_on_its_page(rug, tmp_path))
+    *_, accepted = Audit(tmp_path / "audit").read()
+    assert (accepted["event"], accepted["tool"]) == ("acceptance", "web:look")
+    assert accepted["actor"] == f"{os_user()} (toolroute ui)", "the line names the person"
 
 
 async def accept_on_its_page(rug: Rug, folder: Path) -> None:

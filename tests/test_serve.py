@@ -41,6 +41,15 @@ async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
     assert owners() == []
 
 
+async def test_servers_are_listed_as_soon_as_a_client_lists_the_tools(tmp_path: Path) -> None:
+    async with gateway(tmp_path, config(quick=QUICK)) as served, served.client() as client:
+        await client.list_tools()
+        async with asyncio.timeout(100):
+            while not served.notes:  # noqa: ASYNC110, a note is no event
+                await asyncio.sleep(0.05)
+    assert re.fullmatch(r"quick: \d+ tools stored in .* s", served.notes[0])
+
+
 async def test_a_tool_that_a_call_has_just_added_is_callable_at_once(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(library=PLAIN)) as served:
         await served.search()

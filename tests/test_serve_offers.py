@@ -313,6 +313,13 @@ async def test_a_client_that_leaves_ends_its_subscriptions(tmp_path: Path) -> No
                 await asyncio.sleep(0.02)
 
 
+async def test_a_client_that_has_left_is_notified_no_more(tmp_path: Path) -> None:
+    async with behind(tmp_path) as gateway:
+        async with gateway.client("org:2", mode="legacy"):
+            await until(lambda: gateway.notified == {"org:2"})
+        await until(lambda: not gateway.notified)
+
+
 async def test_a_subscription_that_failed_is_made_anew(tmp_path: Path) -> None:
     heard = Heard()
     async with (

@@ -20,8 +20,8 @@ from mcp.types import Implementation
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.server import stdio
-from orchestrator.server.bearer_tokens import BearerTokens
-from orchestrator.server.http import serve_http
+from orchestrator.server.http.app import serve_http
+from orchestrator.server.http.bearer_tokens import BearerTokens
 from orchestrator.store.store import Store
 from tests.servers.real import python_entry
 from tests.servers.start import HERE, alive, config, entry, text_of, until

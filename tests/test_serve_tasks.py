@@ -10,15 +10,13 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client import advertise
 from mcp.client.extension import ResultClaim
-from mcp.types import CallToolResult, ElicitResult, Result
+from mcp.types import CallToolResult, CancelTaskRequest, CancelTaskRequestParams, ElicitResult, Result
 
 from orchestrator import Router
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.tasks import (
     EXTENSION,
-    CancelTask,
     CreatedTask,
-    TaskParams,
     Tasks,
     TaskState,
     UpdateParams,
@@ -30,6 +28,7 @@ from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server
 from orchestrator.server.sessions import task_handles
+from orchestrator.server.tool_calls import ToolCalls
 from tests.servers.start import config, entry, text_of
 
 BUILD = {"tool": "it:build"}
@@ -117,7 +116,7 @@ async def test_a_cancelled_task_ends_at_its_server(tmp_path: Path, monkeypatch: 
         task_id = await handle_of(client, {"tool": "it:wait"})
         while not (await task_state(client.session, task_id)).status_message:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-        cancel: Any = CancelTask(params=TaskParams(task_id=task_id))
+        cancel: Any = CancelTaskRequest(params=CancelTaskRequestParams(task_id=task_id))
         await client.session.send_request(cancel, Result)
         assert (await until(client, task_id, "cancelled")).result is None
         assert (tmp_path / "cancelled").exists()
@@ -134,7 +133,7 @@ async def test_an_unexpected_error_of_a_task_is_in_the_log_alone(
         await asyncio.sleep(0.1)
         raise KeyError("sk-live-secret")
 
-    monkeypatch.setattr(Gateway, "call", broken)
+    monkeypatch.setattr(ToolCalls, "call", broken)
     async with served(tmp_path) as gateway, host(gateway, extensions=[Handles()]) as client:
         ended = await until(client, await handle_of(client, BUILD), "failed")
     assert "KeyError: the log of toolroute has the error" in str(ended.error)

@@ -49,10 +49,10 @@ def translated(client: Client, entry: Any) -> Any:
         for key, value in entry.items()
         if value not in (None, [])
     }
-    return _with_one_command(client, fields) | _with_known_values(fields)
+    return _with_split_command(client, fields) | _with_known_values(fields)
 
 
-def _with_one_command(client: Client, entry: dict[str, Any]) -> dict[str, Any]:
+def _with_split_command(client: Client, entry: dict[str, Any]) -> dict[str, Any]:
     """Return an entry whose command is one text, with its arguments beside it."""
     command = entry.get("command")
     if client.joined and isinstance(command, list) and command:

@@ -163,11 +163,11 @@ def _entry_of_package(package: Package) -> RegistryEntry:
 
 def _versioned(package: Package) -> str:
     """Return the package with its version, as its runner reads it."""
-    if not package.version or (
-        package.registry_type == "oci" and ":" in package.identifier.rpartition("/")[2]
-    ):
+    mark = ":" if package.registry_type == "oci" else "@"
+    has_tag = mark == ":" and ":" in package.identifier.rpartition("/")[2]
+    if has_tag or not package.version:
         return package.identifier
-    return f"{package.identifier}{':' if package.registry_type == 'oci' else '@'}{package.version}"
+    return f"{package.identifier}{mark}{package.version}"
 
 
 def _entry_of_remote(remote: Transport) -> RegistryEntry:
@@ -184,13 +184,13 @@ def _entry_of_remote(remote: Transport) -> RegistryEntry:
 def _words(arguments: Sequence[Argument], variables: list[Variable]) -> list[str]:
     words: list[str] = []
     for argument in arguments:
-        is_given = (
+        has_value = (
             argument.value is not None or argument.default is not None or argument.is_required
         )
         if argument.type == "named":
             words.append(argument.name)
-            is_given = is_given or bool(argument.value_hint)
-        if is_given:
+            has_value = has_value or bool(argument.value_hint)
+        if has_value:
             words.append(
                 _value(argument, argument.value_hint or argument.name.lstrip("-"), variables)
             )
@@ -205,9 +205,9 @@ def _value(variable: Variable, name: str, variables: list[Variable]) -> str:
     variables.append(variable.model_copy(update={"name": reference}))
     if variable.default is not None:
         return f"${{{reference}:-{variable.default}}}"
-    return (
-        f"${{{reference}}}" if variable.is_required or variable.is_secret else f"${{{reference}:-}}"
-    )
+    if variable.is_required or variable.is_secret:
+        return f"${{{reference}}}"
+    return f"${{{reference}:-}}"
 
 
 def _filled(text: str, known: Mapping[str, Variable], variables: list[Variable]) -> str:

@@ -18,7 +18,7 @@ from orchestrator.client_setup.entries import (
     why_it_stays,
     words,
 )
-from orchestrator.client_setup.products import OURS, Client, Environment
+from orchestrator.client_setup.products import OURS, Client
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.launch import VARIABLE
 from orchestrator.mcp.config.parse import McpConfig
@@ -182,9 +182,9 @@ def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
         if variable["name"]
         and variable["name"] not in {*DEFAULT_INHERITED_ENV_VARS, *_FILLED_IN_HERE}
     ]
-    if client.environment is Environment.INHERITED:
+    if client.environment == "inherited":
         return {}, ""
-    if client.environment is Environment.NAMED:
+    if client.environment == "named":
         return {variable["name"]: _reference(client, variable) for variable in needed}, ""
     missing = ", ".join(
         dict.fromkeys(variable["name"] for variable in needed if variable["default"] is None)

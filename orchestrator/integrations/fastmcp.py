@@ -5,25 +5,24 @@ mcp = FastMCP("Server", transforms=[ToolRouterSearch()])
 
 import logging
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from functools import wraps
 from typing import Annotated, Any
 
 from orchestrator.common.fields import named
+from orchestrator.common.recent import Recent
 from orchestrator.common.tenant import LOCAL
 from orchestrator.integrations.toolbox import (
     Exchange,
     OnDecision,
     Toolbox,
     Who,
+    framework_tool,
     missing,
-    own_tool,
-    put,
     who_is,
 )
 from orchestrator.records.outcome import Use
-from orchestrator.records.tool import Tool as RoutedTool
 from orchestrator.runtime.router import Router
 from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
 
@@ -40,8 +39,9 @@ except ImportError as error:
 
 logger = logging.getLogger(__name__)
 _CLIENTS = 1_000
+"""The number of clients whose searches are kept. Those that searched longest ago are dropped first."""
 _SEARCHES = 20
-"""The number of clients whose searches are kept (the oldest are dropped first), and of searches per client."""
+"""The number of latest searches that are kept of a client."""
 
 
 class ToolRouterSearch(BaseSearchTransform):
@@ -96,7 +96,8 @@ class ToolRouterSearch(BaseSearchTransform):
             search_result_serializer=search_result_serializer,
         )
         self._outcomes = OutcomeRecorder(self._toolbox.over(()), logger.warning)
-        self._found = OrderedDict[Conversation, deque[set[str]]]()
+        self._searches = Recent[Conversation, deque[set[str]]](_CLIENTS)
+        """The names of the tools that each of a client's latest searches has found."""
 
     async def aclose(self) -> None:
         """Record the remaining calls."""
@@ -117,7 +118,7 @@ class ToolRouterSearch(BaseSearchTransform):
         """Return True if the client's latest searches have found the tool, or if it is always listed."""
         if name in (self._search_tool_name, self._call_tool_name, *self._toolbox.keep):
             return True
-        searches = self._found.get(self._who(get_context()), ())
+        searches = self._searches.get(self._who(get_context()), ())
         return any(name in names for names in searches)
 
     def _make_search_tool(self) -> Tool:
@@ -135,7 +136,7 @@ class ToolRouterSearch(BaseSearchTransform):
 
     async def _search(self, tools: Sequence[Tool], query: str) -> Sequence[Tool]:
         client = self._who(get_context())
-        catalogue = [_tool_of(tool) for tool in tools]
+        catalogue = [framework_tool(tool.name, tool.description, tool.parameters) for tool in tools]
         tenant = who_is(self._toolbox.tenant, get_context())
         decision = await self._toolbox.decide(catalogue, [Exchange(text=query)], tenant)
         if decision is None:
@@ -144,12 +145,12 @@ class ToolRouterSearch(BaseSearchTransform):
             matches = decision.matches if decision.recommended else ()
             keys = [match.tool.key for match in matches[: self._max_results]]
             self._outcomes.searched(decision, {*keys}, client, self._toolbox.over(catalogue))
-            row_of = {tool.key: row for row, tool in enumerate(catalogue)}
-            results = [tools[row_of[key]] for key in keys]
+            by_key = {entry.key: tool for entry, tool in zip(catalogue, tools, strict=True)}
+            results = [by_key[key] for key in keys]
         if self._toolbox.enforce:
-            searches = self._found.get(client, deque[set[str]](maxlen=_SEARCHES))
+            searches = self._searches.get(client, deque[set[str]](maxlen=_SEARCHES))
             searches.append({tool.name for tool in results})
-            put(self._found, client, searches, _CLIENTS)
+            self._searches[client] = searches
         return results
 
     def _who(self, context: Context) -> Conversation:
@@ -162,13 +163,13 @@ class ToolRouterSearch(BaseSearchTransform):
         proxy: Any = super()._make_call_tool()
 
         @wraps(proxy.fn)
-        async def call_tool(name: str, *given: Any, **more: Any) -> Any:
+        async def call_tool(name: str, *args: Any, **options: Any) -> Any:
             started = time.monotonic()
-            key = own_tool(name, "", None).key
+            key = framework_tool(name, "", None).key
             ok = False
             with self._outcomes.call(self._who(get_context()), key) as used:
                 try:
-                    result = await proxy.fn(name, *given, **more)
+                    result = await proxy.fn(name, *args, **options)
                     ok = not getattr(result, "is_error", False)
                     return result
                 finally:
@@ -176,8 +177,3 @@ class ToolRouterSearch(BaseSearchTransform):
                     used(Use(tool=key, ok=ok, ms=ms))
 
         return Tool.from_function(fn=call_tool, name=self._call_tool_name)
-
-
-def _tool_of(tool: Tool) -> RoutedTool:
-    """Return the Tool of a FastMCP tool."""
-    return own_tool(tool.name, tool.description, tool.parameters)

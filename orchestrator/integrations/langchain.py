@@ -8,7 +8,14 @@ from typing import Any
 
 from orchestrator.common.fields import named
 from orchestrator.common.threads import now
-from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool
+from orchestrator.integrations.toolbox import (
+    Exchange,
+    OnDecision,
+    Toolbox,
+    Who,
+    framework_tool,
+    missing,
+)
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 
@@ -32,8 +39,8 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     Args:
         router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
             in this process.
-        tenant: The tenant of the tasks, as a text or as a function of the Runtime (its `context` is yours). Default:
-            `local`.
+        tenant: The tenant of the tasks, as a text or as a function of the Runtime (its `context` is yours).
+            Default: `local`.
         actor: The person who asks, as a text or as a function of the Runtime.
         limit: The maximum number of tools that a turn may add.
         keep: The names of tools that are always offered.
@@ -122,7 +129,7 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 def tool_of(tool: BaseTool) -> Tool:
     """Return the Tool of a LangChain tool, with the schema that a model reads."""
     function = convert_to_openai_tool(tool)["function"]
-    return own_tool(tool.name, function.get("description"), function.get("parameters"))
+    return framework_tool(tool.name, function.get("description"), function.get("parameters"))
 
 
 def exchanges(messages: Sequence[AnyMessage]) -> list[Exchange]:

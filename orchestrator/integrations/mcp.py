@@ -67,15 +67,14 @@ class RoutedSession:
         self._request = RouteRequest(
             query=task, tenant=tenant, limit=limit, filters=dict(filters or {}), actor=actor
         )
-        self._router, self._connections = router, connections
+        self._router = router
+        self._connections = connections
+        self._actor = actor
+        self._keep = keep
+        self._on_decision = on_decision
         self._seen: Delta = after.delta if after else Delta()
         self.turns: tuple[Turn, ...] = after.turns if after else ()
-        self._actor, self._keep, self._on_decision, self._used = (
-            actor,
-            keep,
-            on_decision,
-            list[Use](),
-        )
+        self._used = list[Use]()
 
     async def __aenter__(self) -> Self:
         self.decision = await self._router.route(self._request, conversation=self.turns)
@@ -103,15 +102,12 @@ class RoutedSession:
 
     async def list_tools(self, **_: Any) -> ListToolsResult:
         """Return the tools, with names that models accept."""
-        listed = [
-            (exported_name(tool), tool.description, offered_schema(tool))
-            for tool in self.delta.offered
-        ]
-        return ListToolsResult(
-            tools=[
-                Tool(name=name, description=text, input_schema=form) for name, text, form in listed
-            ]
-        )
+        tools = list[Tool]()
+        for tool in self.delta.offered:
+            name = exported_name(tool)
+            schema = offered_schema(tool)
+            tools.append(Tool(name=name, description=tool.description, input_schema=schema))
+        return ListToolsResult(tools=tools)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any] | None = None, **_: Any

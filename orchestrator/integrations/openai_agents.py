@@ -9,7 +9,14 @@ from typing import Any
 
 from orchestrator.common.fields import member, named
 from orchestrator.integrations.durable import CatalogueTool, tools_of
-from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool
+from orchestrator.integrations.toolbox import (
+    Exchange,
+    OnDecision,
+    Toolbox,
+    Who,
+    framework_tool,
+    missing,
+)
 from orchestrator.records.call import Approve
 from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Tool
@@ -38,8 +45,7 @@ class ToolRoutedModel(Model):
         limit: The maximum number of tools that a turn may add.
         keep: The names of tools that are always offered.
         on_decision: Is called with each Decision.
-        enforce: Whether a call of a tool that is not offered raises ModelBehaviorError, as the SDK does for an unknown
-            tool.
+        enforce: Whether a call of a tool that is not offered raises ModelBehaviorError, as an unknown tool does.
     """
 
     @named
@@ -66,17 +72,17 @@ class ToolRoutedModel(Model):
             enforce=enforce,
         )
 
-    async def get_response(self, *given: Any, **more: Any) -> ModelResponse:
-        asked = self._bound(given, more)
+    async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
+        asked = _bound(args, options)
         chosen = await self._chosen(asked)
         response = await self._model.get_response(**chosen)
         await self._ended(asked, chosen["tools"], response.output)
         return response
 
     async def stream_response(
-        self, *given: Any, **more: Any
+        self, *args: Any, **options: Any
     ) -> AsyncIterator[TResponseStreamEvent]:
-        asked = self._bound(given, more)
+        asked = _bound(args, options)
         chosen = await self._chosen(asked)
         async for event in self._model.stream_response(**chosen):
             if event.type == "response.completed":
@@ -88,10 +94,6 @@ class ToolRoutedModel(Model):
 
     async def close(self) -> None:
         await self._model.close()
-
-    def _bound(self, given: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
-        asked = signature(Model.get_response).bind(self, *given, **more).arguments
-        return {name: value for name, value in asked.items() if name != "self"}
 
     async def _chosen(self, asked: dict[str, Any]) -> dict[str, Any]:
         agent_tools = list[FunctionTool]()
@@ -111,12 +113,20 @@ class ToolRoutedModel(Model):
     ) -> None:
         called = {item.name for item in output if item.type == "function_call"}
         hidden = {tool.name for tool in asked["tools"]} - {tool.name for tool in offered}
-        if self._toolbox.enforce and (wrong := sorted(called & hidden)):
+        wrong = sorted(called & hidden)
+        if self._toolbox.enforce and wrong:
             raise ModelBehaviorError(
                 f"the model called {', '.join(wrong)}, which was not offered for this task (enforce=True)"
             )
         if not called:
             await self._toolbox.record(exchanges(asked["input"]), asked["model_settings"])
+
+
+def _bound(args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a model's call by their names."""
+    arguments = signature(Model.get_response).bind(None, *args, **options).arguments
+    del arguments["self"]
+    return arguments
 
 
 def catalogue_tools(
@@ -130,9 +140,9 @@ def catalogue_tools(
     Args:
         router: The workflow's ToolRouter.
         decision: The Decision. The agent gets its matches, best first.
-        approve: The policy for calls that wait for a person, with the SDK's own `needs_approval`: `changes` (all tools
-            that are not known to only read), `destructive` (without tools that deny to destroy anything), `always` or
-            `never`.
+        approve: The policy for calls that wait for a person, with the SDK's own `needs_approval`: `never`, `always`,
+            `changes` (all tools that are not known to only read), or `destructive` (without tools that deny to destroy
+            anything).
 
     Raises:
         InvalidInput: There is no such policy.
@@ -157,7 +167,7 @@ def _function_tool(tool: CatalogueTool, policy: Approve) -> FunctionTool:
 
 def tool_of(tool: FunctionTool) -> Tool:
     """Return the Tool of an Agents SDK function tool."""
-    return own_tool(tool.name, tool.description, tool.params_json_schema)
+    return framework_tool(tool.name, tool.description, tool.params_json_schema)
 
 
 def exchanges(conversation: str | Sequence[Any]) -> list[Exchange]:
@@ -175,8 +185,6 @@ def exchanges(conversation: str | Sequence[Any]) -> list[Exchange]:
 
 
 def _text(content: Any) -> str:
-    return (
-        content
-        if isinstance(content, str)
-        else "\n".join(str(part.get("text", "")) for part in content)
-    )
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part.get("text", "")) for part in content)

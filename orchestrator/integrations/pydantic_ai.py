@@ -21,8 +21,8 @@ from orchestrator.integrations.toolbox import (
     OnDecision,
     Toolbox,
     Who,
+    framework_tool,
     missing,
-    own_tool,
     report,
 )
 from orchestrator.records.call import Approve
@@ -56,8 +56,8 @@ class ToolRouting(AbstractCapability[Any]):
     Args:
         router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
             in this process. In a workflow: a ToolRouter.
-        tenant: The tenant of the tasks, as a text or as a function of the RunContext (its `deps` are yours). Default:
-            `local`.
+        tenant: The tenant of the tasks, as a text or as a function of the RunContext (its `deps` are yours).
+            Default: `local`.
         actor: The person who asks, as a text or as a function of the RunContext.
         limit: The maximum number of tools that a turn may add.
         keep: The names of tools that are always offered.
@@ -207,7 +207,7 @@ def catalogue_of(*toolsets: FunctionToolset[Any]) -> Catalogue:
 
 def tool_of(tool: ToolDefinition) -> Tool:
     """Return the Tool of a pydantic-ai tool definition."""
-    return own_tool(tool.name, tool.description, tool.parameters_json_schema)
+    return framework_tool(tool.name, tool.description, tool.parameters_json_schema)
 
 
 def exchanges(messages: Sequence[ModelMessage]) -> list[Exchange]:

@@ -1,7 +1,6 @@
 """The Toolbox: it routes a framework's own tools turn by turn, and records the results of their calls."""
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from orchestrator.common.digests import digest
 from orchestrator.common.extras import install_command
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import nearly
+from orchestrator.common.recent import Recent
 from orchestrator.common.tenant import LOCAL
 from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
 from orchestrator.records.decision import Decision
@@ -30,8 +30,6 @@ Who = str | Callable[[Any], str]
 """A tenant or an actor: a name, or a function from the framework's own context to the name."""
 OnDecision = Callable[[Decision], object]
 """Gets each Decision, for example to log it. If it raises an error, the log has a warning and the agent continues."""
-K = TypeVar("K")
-N = TypeVar("N")
 AgentTool = TypeVar("AgentTool")
 _TURNS = 10
 _TURN_CHARS = 10_000
@@ -126,13 +124,13 @@ class Toolbox:
         self.enforce = enforce
         self._on_decision = on_decision
         self._warned = set[str]()
-        self._routers = OrderedDict[str, Router]()
-        self._turns = OrderedDict[str, _Turn]()
+        self._routers = Recent[str, Router](_SETS)
+        self._turns = Recent[str, _Turn](_KEPT_TURNS)
 
     def alone(self) -> "Toolbox":
         """Return a Toolbox that knows no conversation yet. Each execution of a workflow needs its own."""
         other = copy(self)
-        vars(other).update(_turns=OrderedDict())
+        vars(other).update(_turns=Recent[str, _Turn](_KEPT_TURNS))
         return other
 
     async def choose(
@@ -166,8 +164,8 @@ class Toolbox:
         turn = self._turns.get(key) if has_begun else None
         if turn is None or not turn.tools.keys() >= {*names}:
             turn = await self._routed(turn, tools, exchanges, tenant, actor)
-            for kept_as in (key, _key(tenant, exchanges)):
-                put(self._turns, kept_as, turn, _KEPT_TURNS)
+            for turn_key in (key, _key(tenant, exchanges)):
+                self._turns[turn_key] = turn
         by_name = dict(zip(names, agent_tools, strict=True))
         return [by_name[name] for name in turn.names if name in by_name]
 
@@ -205,8 +203,9 @@ class Toolbox:
     def refusal(
         self, tool: str, exchanges: Sequence[Exchange], context: Any, *, name: str = ""
     ) -> str:
-        """Return the reason for refusing a call: with `enforce`, the turn does not offer the tool. Empty if the call is
-        allowed.
+        """Return the reason for refusing a call: with `enforce`, the turn does not offer the tool.
+
+        It is "" if the call is allowed.
 
         Args:
             tool: The name of the tool.
@@ -282,11 +281,11 @@ class Toolbox:
         catalogue = Catalogue(tools)
         fingerprint = catalogue.fingerprint
         router = self._routers.get(fingerprint) or self.router.with_catalogue(catalogue)
-        put(self._routers, fingerprint, router, _SETS)
+        self._routers[fingerprint] = router
         return router
 
 
-def own_tool(name: str, description: str | None, schema: Mapping[str, Any] | None) -> Tool:
+def framework_tool(name: str, description: str | None, schema: Mapping[str, Any] | None) -> Tool:
     """Return the Tool of a framework's own tool. It has no server, so its name is the one that the model reads.
 
     Args:
@@ -346,18 +345,3 @@ def _turn_key(tenant: str, exchanges: Sequence[Exchange], name: str) -> str:
 def _check_not_cancelled(error: Exception) -> None:
     if is_cancelled_exception(error):
         raise error
-
-
-def put(kept: OrderedDict[N, K], key: N, value: K, most: int) -> None:
-    """Store a value as the latest of at most `most` values.
-
-    Args:
-        kept: The values.
-        key: The key of the value.
-        value: The value.
-        most: The maximum number of values.
-    """
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > most:
-        kept.popitem(last=False)

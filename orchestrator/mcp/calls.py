@@ -4,13 +4,13 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 from orchestrator.catalogue.export import check_arguments, read_arguments
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
-from orchestrator.mcp.meta import request_meta
+from orchestrator.mcp.passed_messages import request_meta
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.tool import Tool, as_chosen
 
@@ -42,20 +42,25 @@ class Call:
     name: str
     chosen: Tool | None
     arguments: dict[str, Any]
-    meta: dict[str, Any] = field(default_factory=dict)
-    max_tokens: int = MAX_RESULT_TOKENS
-    deadline: float | None = None
+    meta: dict[str, Any]
+    deadline: float | None
+    max_tokens: int
+    confirm: Confirm | None
+    on_progress: OnProgress | None
     replayable: bool = False
-    on_progress: OnProgress | None = None
-    confirm: Confirm | None = None
 
     @classmethod
     def of(
         cls,
         tool: Tool | str,
         arguments: Mapping[str, Any],
+        *,
         idempotency_key: str | None = None,
         meta: Mapping[str, Any] | None = None,
+        deadline_s: float | None = None,
+        max_tokens: int | None = None,
+        confirm: Confirm | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Self:
         """Make a call from a key or a Tool record.
 
@@ -64,21 +69,36 @@ class Call:
             arguments: The arguments.
             idempotency_key: A key for servers that recognise repeated calls.
             meta: The `_meta` of the client's request.
+            deadline_s: Seconds for the whole call. Default: the server's timeout.
+            max_tokens: Cut the result after this many tokens. Default: MAX_RESULT_TOKENS.
+            confirm: Receives the server's own record of the tool before the call.
+            on_progress: Receives the server's progress.
 
         Raises:
             UnknownTool: `tool` is not a key.
             InvalidArguments: JSON cannot represent the arguments, or `meta` is too large.
         """
-        server, _, name = (tool.key if isinstance(tool, Tool) else tool).partition(":")
+        chosen = tool if isinstance(tool, Tool) else None
+        key = chosen.key if chosen else str(tool)
+        server, _, name = key.partition(":")
         if not (server and name):
             raise UnknownTool(f"{tool!r} is not a tool key: use server:name")
+        passed_meta = request_meta(meta)
+        if idempotency_key:
+            passed_meta[IDEMPOTENCY_KEY] = idempotency_key
+        deadline = None
+        if deadline_s is not None:
+            deadline = asyncio.get_running_loop().time() + deadline_s
         return cls(
             server=server,
             name=name,
-            chosen=tool if isinstance(tool, Tool) else None,
-            arguments=read_arguments(f"{server}:{name}", arguments),
-            meta=request_meta(meta)
-            | ({IDEMPOTENCY_KEY: idempotency_key} if idempotency_key else {}),
+            chosen=chosen,
+            arguments=read_arguments(key, arguments),
+            meta=passed_meta,
+            deadline=deadline,
+            max_tokens=MAX_RESULT_TOKENS if max_tokens is None else max_tokens,
+            confirm=confirm,
+            on_progress=on_progress,
         )
 
     @property
@@ -86,21 +106,22 @@ class Call:
         return f"{self.server}:{self.name}"
 
     def seconds_left(self, timeout_s: float) -> float:
-        """Return the seconds until the call's deadline, or the server's timeout. Raises ServerUnavailable after the
-        deadline.
+        """Return the seconds until the call's deadline, or the server's timeout.
+
+        Raises:
+            ServerUnavailable: The deadline has passed.
         """
-        left = (
-            timeout_s
-            if self.deadline is None
-            else self.deadline - asyncio.get_running_loop().time()
-        )
+        if self.deadline is None:
+            return timeout_s
+        left = self.deadline - asyncio.get_running_loop().time()
         if left <= 0:
             raise ServerUnavailable(f"{self.key}: the deadline passed before the call was sent")
         return left
 
     def progress(self, secrets: Secrets) -> OnProgress | None:
         """Return `on_progress` with redacted words."""
-        if (pass_on := self.on_progress) is None:
+        pass_on = self.on_progress
+        if pass_on is None:
             return None
 
         async def redacted(progress: float, total: float | None, message: str | None) -> None:
@@ -110,24 +131,24 @@ class Call:
 
     def rename(self, live: Tool) -> tuple[str, ...]:
         """Call the tool by its present name. If the name changed, a warning names both."""
-        former, self.name = self.key, live.name
-        return (
-            ()
-            if former == self.key
-            else (f"the tool {former} was renamed to {self.key}: use the new name",)
-        )
+        former_key = self.key
+        self.name = live.name
+        if former_key == self.key:
+            return ()
+        return (f"the tool {former_key} was renamed to {self.key}: use the new name",)
 
     def compare(self, live: Tool) -> tuple[str, ...]:
-        """Return a warning if the live tool differs from the chosen one. Raises InvalidArguments if the arguments do
-        not fit.
+        """Return a warning if the live tool differs from the chosen one.
+
+        Raises:
+            InvalidArguments: The arguments do not fit the live tool.
         """
-        self.replayable = (
-            replace(live, labels=self.chosen.labels) if self.chosen else live
-        ).replayable
         if self.chosen is None:
+            self.replayable = live.replayable
             with suppress(InvalidArguments):  # The server's own error is better.
                 self.arguments = check_arguments(live, self.arguments)
             return ()
+        self.replayable = replace(live, labels=self.chosen.labels).replayable
         if self.chosen.hash == as_chosen(live, self.chosen).hash:
             return ()
         try:

@@ -15,13 +15,13 @@ from orchestrator.mcp.config.launch import Launch
 from orchestrator.mcp.config.parse import ServerLimits, ServerSpec
 from orchestrator.mcp.listing.changes import Changes
 from orchestrator.mcp.listing.offers import Offer, read_offer
+from orchestrator.mcp.listing.skill_files import read_skill
 from orchestrator.mcp.listing.tools import Listing, tools_page
 from orchestrator.mcp.opening import Opening
 from orchestrator.mcp.policy import Action, Lifetime
 from orchestrator.mcp.server_requests import Asker, Host, ServerRequests
 from orchestrator.mcp.session import Session
 from orchestrator.mcp.signin import files as sign_ins
-from orchestrator.mcp.skill_files import read_skill
 from orchestrator.mcp.transports.streams import Pace
 from orchestrator.records.tool import Kind, Tool
 
@@ -133,9 +133,7 @@ class Connection:
         self._begun.set()
 
     async def until_settled(self, deadline: float | None) -> None:
-        """Wait until the connection is ready. Raises its error, or a timeout at the deadline (in the event loop's
-        time).
-        """
+        """Wait until the connection is ready. Raises its error, or ServerUnavailable at the deadline."""
         try:
             async with asyncio.timeout_at(deadline):
                 await self.settled.wait()
@@ -219,22 +217,22 @@ class Connection:
             call: The call.
             live: The tool or the skill.
         """
-        from mcp import MCPError
-
-        if live.kind is not Kind.SKILL:
-            return await self.session.call(call)
-        try:
+        if live.kind is Kind.SKILL:
             return await self._read_skill(live.name, str(call.arguments.get("file") or ""))
-        except MCPError as error:
-            return error
+        return await self.session.call(call)
 
     async def _read_skill(self, name: str, path: str) -> "Answer":
         """Read a file of a skill, and list the skills again if the file is newer than its entry."""
+        from mcp import MCPError
+
         for _ in range(_SKILL_READS):
             skill = self._listing.skills.get(name)
             if skill is None:
                 return RuntimeError("cannot be read (its server has this skill no more)")
-            result = await read_skill(self.session, skill, path)
+            try:
+                result = await read_skill(self.session, skill, path)
+            except MCPError as error:
+                return error
             if result is not None:
                 return result
             await self.list_again()

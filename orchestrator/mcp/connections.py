@@ -56,8 +56,7 @@ class Connections:
         backoff_s: Seconds until a server that failed is tried again. The time doubles with each failure.
         max_backoff_s: The longest such time, in seconds.
         on_listed: Is called with the listing of a server after it has connected.
-        host: Answers the questions of servers (elicitation, sampling). Without it, servers learn that nobody can
-            answer.
+        host: Answers the questions of servers (elicitation, sampling). Without it, servers learn that nobody answers.
 
     Raises:
         InvalidConfig: A limit is not above 0.
@@ -167,27 +166,30 @@ class Connections:
             ServerUnavailable: Nothing was sent, or the tool only reads.
             OutcomeUnknown: The call was sent, and there was no answer.
         """
-        call = Call.of(tool, arguments or {}, idempotency_key, meta)
-        call.confirm = confirm
-        if deadline_s is not None:
-            call.deadline = asyncio.get_running_loop().time() + deadline_s
-        if max_result_tokens is not None:
-            call.max_tokens = max_result_tokens
+        call = Call.of(
+            tool,
+            arguments or {},
+            idempotency_key=idempotency_key,
+            meta=meta,
+            deadline_s=deadline_s,
+            max_tokens=max_result_tokens,
+            confirm=confirm,
+        )
         return as_tool_result(await self.exchange(call))
 
     async def present(self, tool: Tool, *, deadline_s: float | None = None) -> Tool:
-        """Return a tool with the server's present definition and the catalogue's additions. Raises the errors of
-        `call`.
+        """Return a tool with the server's present definition and the catalogue's additions.
+
+        Raises the errors of `call`.
         """
-        call = Call.of(tool, {})
-        if deadline_s is not None:
-            call.deadline = asyncio.get_running_loop().time() + deadline_s
+        call = Call.of(tool, {}, deadline_s=deadline_s)
         async with self._pool.using(self._server(call.server), call.deadline) as connection:
             return as_chosen(await _live_tool(connection, call), tool)
 
     async def exchange(self, call: Call) -> Answered:
-        """Do the work of `call` and return the server's own answer. A call that did not run, or may be repeated, is
-        sent again.
+        """Do the work of `call` and return the server's own answer.
+
+        A call that did not run, or may be repeated, is sent again.
         """
         # An unknown server must not appear in metrics and logs, so it fails here.
         self._server(call.server)
@@ -251,14 +253,15 @@ class Connections:
             return tuple(connection.tools.values())
 
     async def list_after_calls(self, server: str) -> bool:
-        """List a server again if it was called since its last listing, because a call may add tools. Returns True if
-        it was listed.
+        """List a server again if it was called since its last listing, because a call may add tools.
+
+        Returns True if it was listed.
         """
-        connection = self._servers[server].connection if server in self._servers else None
-        if connection is None or not connection.called:
-            return False
-        await self.list_again(server)
-        return True
+        for known in self._known([server]):
+            if known.connection is not None and known.connection.called:
+                await self.list_again(server)
+                return True
+        return False
 
     async def list_again(self, server: str) -> tuple[Tool, ...]:
         """List a server now, and pass the listing on."""
@@ -285,13 +288,14 @@ class Connections:
     def set_log_level(self, level: str) -> None:
         """Ask each connected server for log messages from this level on, without waiting for the servers."""
         for connection in self._pool.ready:
-            self._pool.run_in_background(_told(connection, connection.session.set_log_level(level)))
+            sending = connection.session.set_log_level(level)
+            self._pool.run_in_background(_delivered(connection, sending))
 
     def roots_changed(self) -> None:
         """Tell each connected server that the client's roots have changed, without waiting for the servers."""
         for connection in self._pool.ready:
-            told = connection.requests.roots_changed(connection.session.client)
-            self._pool.run_in_background(_told(connection, told))
+            sending = connection.requests.roots_changed(connection.session.client)
+            self._pool.run_in_background(_delivered(connection, sending))
 
     def warm(self, servers: Iterable[str]) -> None:
         """Start to connect servers, and return at once. Unknown, open and failing servers are skipped."""
@@ -376,7 +380,7 @@ async def _live_tool(connection: Connection, call: Call) -> Tool:
     raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}")
 
 
-async def _told(connection: Connection, sending: Coroutine[Any, Any, None]) -> None:
+async def _delivered(connection: Connection, sending: Coroutine[Any, Any, None]) -> None:
     try:
         await sending
     except Exception as error:

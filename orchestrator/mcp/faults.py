@@ -19,7 +19,8 @@ DENIED = -31_003  # The server refused the credentials.
 REFUSED = -31_004  # The server refused the request for another reason, and did not run it.
 BUSY = -31_005  # The server takes no more requests for now (HTTP 429), and did not run this one.
 
-MAX_MESSAGE_BYTES, MAX_VALUES = 16 * 2**20, 500_000
+MAX_MESSAGE_BYTES = 16 * 2**20
+MAX_VALUES = 500_000
 """10 million values fit into 16 MiB, and reading them takes seconds and 2 GB. This limit takes .25 s."""
 TOO_MUCH = f"a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB or {MAX_VALUES:,} values"
 _PIECE = 2**18
@@ -61,7 +62,9 @@ def connect_error(
     from mcp import MCPError
     from pydantic import ValidationError
 
-    cause, server, redact = _leaf(error), f"server {spec.name!r}", launch.secrets.redact
+    cause = _leaf(error)
+    server = f"server {spec.name!r}"
+    redact = launch.secrets.redact
     if isinstance(cause, ToolrouteError):
         return cause
     if isinstance(cause, ValidationError):
@@ -78,8 +81,9 @@ def connect_error(
 
 
 def credentials_refused(spec: ServerSpec, tenant: str, message: str) -> Unauthorised:
-    """Return the error for a server that refused the credentials. It names the way to sign in, unless the entry has
-    its own credentials.
+    """Return the error for a server that refused the credentials.
+
+    It names the way to sign in, unless the entry has its own credentials.
 
     Args:
         spec: The server's entry.
@@ -103,9 +107,8 @@ def _spawn_problem(launch: Launch, error: OSError) -> str:
         return f"its working folder {launch.cwd!r} does not exist"
     if isinstance(error, FileNotFoundError):
         return f"the command {launch.program!r} was not found: install it, or give its full path"
-    return (
-        f"the command {launch.program!r} cannot be run ({error.strerror or type(error).__name__})"
-    )
+    why = error.strerror or type(error).__name__
+    return f"the command {launch.program!r} cannot be run ({why})"
 
 
 def without_name(server: str, error: str) -> str:
@@ -118,29 +121,24 @@ def in_words(error: BaseException, secrets: Secrets) -> str:
     from mcp import MCPError
 
     cause = _leaf(error)
-    if isinstance(cause, MCPError):
-        words = "it exited before it answered" if is_end(cause) else cause.message
+    if is_end(cause):
+        words = "it exited before it answered"
+    elif isinstance(cause, MCPError):
+        words = cause.message
     elif isinstance(cause, TimeoutError):
         words = "it did not answer in time"
+    elif isinstance(cause, ToolrouteError):
+        words = str(cause)
     else:
-        words = (
-            str(cause) if isinstance(cause, ToolrouteError) else f"{type(cause).__name__}: {cause}"
-        )
+        words = f"{type(cause).__name__}: {cause}"
     return one_line(secrets.redact(words))[:_LONGEST]
 
 
 def is_end(error: BaseException) -> bool:
     """Return True if the server ended the connection instead of answering."""
-    from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
-    cause = _leaf(error)
-    return isinstance(cause, MCPError) and cause.code == CONNECTION_CLOSED
-
-
-def is_refused(error: BaseException) -> bool:
-    """Return True if a URL refused a message (HTTP 4xx) for a reason other than the credentials."""
-    return getattr(_leaf(error), "code", None) == REFUSED
+    return has_code(error, CONNECTION_CLOSED)
 
 
 def accepted_versions(error: BaseException) -> list[str] | None:
@@ -167,8 +165,9 @@ def accepted_versions(error: BaseException) -> list[str] | None:
     ]
 
 
-def is_denied(error: BaseException) -> bool:
-    return getattr(_leaf(error), "code", None) == DENIED
+def has_code(error: BaseException, code: int) -> bool:
+    """Return True for a protocol error with this code, also within a group of errors."""
+    return getattr(_leaf(error), "code", None) == code
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -112,7 +112,7 @@ class Opening:
                     if self._falls_back(launch, error):
                         continue
                     # A URL that accepts neither transport: its answer to the newer one is the better error.
-                    is_useless = self._sse and not faults.is_denied(error)
+                    is_useless = self._sse and not faults.has_code(error, faults.DENIED)
                     raise first_error if is_useless else error from None
             self.greeted = True
             if not launch.url:
@@ -132,7 +132,7 @@ class Opening:
         self._restarted = True
         if launch.runner:
             cache = npm_cache({**os.environ, **launch.env})
-            mended = mend_cache(self.child.said, cache)
+            mended = mend_cache(self.child.stderr, cache)
             if mended:
                 name = self._spec.name
                 logger.warning(
@@ -159,7 +159,7 @@ class Opening:
         return True
 
     def _falls_back_to_sse(self, error: Exception) -> bool:
-        if self._sse or not faults.is_refused(error):
+        if self._sse or not faults.has_code(error, faults.REFUSED):
             return False
         self._sse = True
         return True

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp.calls import WHOLE
-from orchestrator.mcp.masked import masked_model
-from orchestrator.mcp.meta import answer_meta, is_too_large
+from orchestrator.mcp.passed_messages import answer_meta, is_too_large, masked_model
 from orchestrator.records.call import ToolResult
 
 if TYPE_CHECKING:
@@ -53,8 +52,9 @@ class _Cut(NamedTuple):
 
 
 def as_tool_result(answered: Answered) -> ToolResult:
-    """Convert a result to text. Other blocks are described in brackets. Structured content is included only if it
-    fits.
+    """Convert a result to text, with other blocks described in brackets.
+
+    Structured content is included only if it fits.
     """
     result = answered.answer
     secrets = answered.secrets
@@ -88,8 +88,7 @@ Keep = Callable[[str, Any], str]
 def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResult":
     """Pass on the server's own result, images included, with its texts redacted and cut to the limit.
 
-    With `keep`, a cut result names the handle of the whole result, and structured content is shortened instead of
-    dropped.
+    With `keep`, a cut result names the handle of the whole result. Structured content is then shortened, not dropped.
     """
     from mcp.types import CallToolResult, TextContent
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp.listing.offers import OnOffer
-from orchestrator.mcp.masked import masked_model
+from orchestrator.mcp.passed_messages import masked_model
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 ANSWER_S = 600.0
 """Seconds that a server waits for the answer to its question. A person answers, so the call's timeout is too short."""
 
-_APPS = "io.modelcontextprotocol/ui"
+APPS = "io.modelcontextprotocol/ui"
 _APP_TYPE = "text/html;profile=mcp-app"
 """The extension that passes through toolroute as it is: only metadata and resources belong to it. Other extensions with
 requests of their own are not declared, because toolroute would not pass these on."""
@@ -33,15 +33,18 @@ class Asker(Protocol):
     """A client with a request in progress, which a server may therefore ask.
 
     Attributes:
-        who: The client's conversation. Requests of one conversation may answer for each other.
         log_level: The lowest level of log messages that the client wants, "" if it gave none.
         is_modern: Whether its protocol is that of 2026-07-28, in which a server asks with its answer.
         fixed: Values of a profile's fixed parameters, which the client must never read.
     """
 
-    who: object
     log_level: str
     fixed: Secrets
+
+    @property
+    def who(self) -> object:
+        """The client's conversation. Requests of the same conversation may answer for each other."""
+        ...
 
     @property
     def is_modern(self) -> bool: ...
@@ -87,11 +90,10 @@ class Host:
     needs_handshake: Callable[[], bool] = lambda: False
 
 
-def only_one(askers: Iterable[Asker]) -> Asker | None:
+def _only_client(askers: Iterable[Asker]) -> Asker | None:
     """Return the client whose requests a server is working on, or None if there are none or several clients.
 
-    A message over stdio does not name the request that it belongs to, and a client must not see messages for another
-    client.
+    A message over stdio does not name the request that it belongs to, and no client may see another's messages.
     """
     present = [asker for asker in askers if asker.is_open]
     return present[-1] if len({asker.who for asker in present}) == 1 else None
@@ -101,15 +103,16 @@ def _passed_on(host: Host) -> list[tuple[str, dict[str, Any]]]:
     """Return the extensions of the clients that pass through toolroute, with their settings."""
     declared = host.extensions()
     if declared is None:
-        return [(_APPS, {"mimeTypes": [_APP_TYPE]})]
-    return [(_APPS, declared[_APPS])] if _APPS in declared else []
+        return [(APPS, {"mimeTypes": [_APP_TYPE]})]
+    return [(APPS, declared[APPS])] if APPS in declared else []
 
 
 class ServerRequests:
     """Answers the requests of one server by asking the client that they are about."""
 
     def __init__(self, server: str, host: Host | None) -> None:
-        self._server, self.host = server, host
+        self._server = server
+        self.host = host
         self.secrets = Secrets()
         self.askers: list[Asker] = []
         self._joined = asyncio.Event()
@@ -123,7 +126,8 @@ class ServerRequests:
 
     def join(self) -> Asker | None:
         """Return the client of the request that begins here, if any. The server may ask it until it leaves."""
-        if (asker := ASKER.get()) is not None:
+        asker = ASKER.get()
+        if asker is not None:
             self.askers.append(asker)
             self._joined.set()
         return asker
@@ -215,18 +219,20 @@ class ServerRequests:
             await self._tell(message)
 
     async def _tell(self, notification: Any) -> None:
-        if (asker := self._present()) is not None:
+        asker = self._present()
+        if asker is not None:
             named = _with_logger(notification, self._server)
             await asker.tell(masked_model(named, self.secrets))
 
     def _present(self) -> Asker | None:
         if any(asker.is_open for asker in self.askers):
-            return only_one(self.askers)
+            return _only_client(self.askers)
         return self.host.fallback() if self.host else None
 
     async def set_log_level(self, client: "Client", level: str) -> None:
-        """Request log messages from a server with a protocol before 2026-07-28. Newer servers are asked with each
-        request.
+        """Request log messages from a server with a protocol before 2026-07-28.
+
+        Newer servers are asked with each request.
         """
         from mcp import MCPError
         from mcp.types import EmptyResult, SetLevelRequest, SetLevelRequestParams

@@ -12,7 +12,7 @@ from orchestrator.common.redact import Secrets
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
 from orchestrator.mcp.config.parse import ServerLimits, ServerSpec
-from orchestrator.mcp.masked import masked_model
+from orchestrator.mcp.passed_messages import masked_model
 from orchestrator.mcp.policy import Lifetime, progress_deadline
 from orchestrator.mcp.server_requests import ASKER, ServerRequests
 from orchestrator.mcp.transports.streams import Pace

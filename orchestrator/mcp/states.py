@@ -78,8 +78,9 @@ class Server:
 
     @property
     def refused(self) -> str:
-        """The reason why the server refused the credentials at the last try, or "" if it did not or a newer sign-in
-        exists.
+        """The reason why the server refused the credentials at the last try.
+
+        It is "" if the server did not, or if a newer sign-in exists.
         """
         if self._refusal is None or self._refused_at != sign_ins.stamp():
             return ""
@@ -102,10 +103,13 @@ class Server:
             calls_in_flight=lifetime.users if lifetime else 0,
             idle_s=now - lifetime.last_used if lifetime and is_idle else None,
             last_error=str(self.last_error or ""),
-            retry_in_s=max(0.0, self.backoff.retry_at - now)
-            if readiness is Readiness.FAILED
-            else None,
+            retry_in_s=self._retry_in_s(now),
         )
+
+    def _retry_in_s(self, now: float) -> float | None:
+        if self._readiness is not Readiness.FAILED:
+            return None
+        return max(0.0, self.backoff.retry_at - now)
 
     @property
     def _readiness(self) -> Readiness:

@@ -3,11 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
@@ -34,7 +33,7 @@ OnOfferChanged = Callable[[Offer, Offer], Awaitable[None]]
 """Called with a server's offers before and after a change."""
 
 EntryOf = Callable[[str], str]
-"""The identity of the entry that a server was listed by; \"\" where that is not known."""
+"""Returns the identity of a server's present entry, or an empty text if there is none."""
 
 
 NO_TOOLS = "it lists no tools; if it needs a key or another setting, add that to its entry"
@@ -65,7 +64,9 @@ class ServerReport:
 
 def exit_code(failed: Sequence[bool]) -> int:
     """Return 0 if no server failed, 1 if all failed, 4 if some failed."""
-    return 0 if not any(failed) else 1 if all(failed) else 4
+    if not any(failed):
+        return 0
+    return 1 if all(failed) else 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,24 +109,19 @@ async def sync(
     stored = await asyncio.to_thread(store.to_replace, tenant)
     writing = asyncio.Lock()
 
-    async def one(server: str) -> ServerReport:
-        begin = time.monotonic()
+    async def sync_server(server: str) -> ServerReport:
+        began = time.monotonic()
         try:
             listed = await connections.tools(server, fresh=True)
-            await _offered(connections, server)
+            await _list_offer(connections, server)
         except ToolrouteError as error:
-            report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
+            report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - began)
         else:
-            held = [tool for tool in stored.of_server(server) if tool.kind.is_served]
-            write = partial(
-                store.replace_server, entry=entries[server], file=connections.config.file
-            )
+            former = [tool for tool in stored.of_server(server) if tool.kind.is_served]
+            listing = _Listing(tenant, server, entries[server], connections.config.file)
             async with writing:
-                now = await asyncio.to_thread(
-                    judged, store, tenant, server, entries[server], listed, held
-                )
-                changes = await asyncio.to_thread(write, tenant, server, now)
-            seconds = time.monotonic() - begin
+                changes = await asyncio.to_thread(listing.store, store, listed, former)
+            seconds = time.monotonic() - began
             report = ServerReport(
                 server=server, tools=len(listed), changes=changes, seconds=seconds
             )
@@ -135,17 +131,32 @@ async def sync(
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(name)) for name in names]
+            tasks = [group.create_task(sync_server(name)) for name in names]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     reports = tuple(task.result() for task in tasks)
-    await asyncio.to_thread(
-        store.records.note_failures, tenant, {one.server: one.error for one in reports}, entries
-    )
+    errors = {report.server: report.error for report in reports}
+    await asyncio.to_thread(store.records.note_failures, tenant, errors, entries)
     return SyncReport(tenant=tenant, servers=reports)
 
 
-async def _offered(connections: Connections, server: str) -> None:
+class _Listing(NamedTuple):
+    """A server whose tools are stored: its tenant, its name, the entry it was listed by, and the file of the entry."""
+
+    tenant: str
+    server: str
+    entry: str
+    file: str = ""
+
+    def store(self, store: Store, listed: Sequence[Tool], former: Sequence[Tool]) -> Changes:
+        """Store the listed tools. Each changed definition passes or waits."""
+        tools = judged(store, self.tenant, self.server, self.entry, listed, former)
+        return store.replace_server(
+            self.tenant, self.server, tools, entry=self.entry, file=self.file
+        )
+
+
+async def _list_offer(connections: Connections, server: str) -> None:
     try:
         await connections.offer(server)
     except Exception as error:  # Its tools count all the same.
@@ -170,18 +181,20 @@ def keep_offer(
 
     async def on_offer(server: str, offer: Offer) -> None:
         entry = entry_of(server)
-        held = await asyncio.to_thread(store.records.offers, tenant, {server: entry})
-        if held.get(server) != (text := offer.model_dump_json()):
-            # Another server's tools may be written for longer than a writer waits, and their own write waits its turn.
-            async for attempt in AsyncRetrying(
-                retry=retry_if_exception_type(StoreBusy),
-                stop=stop_after_attempt(_OFFER_TRIES),
-                reraise=True,
-            ):
-                with attempt:
-                    await asyncio.to_thread(store.records.keep_offer, tenant, server, entry, text)
-            if on_changed is not None:
-                await on_changed(stored_offer(held.get(server, "")), offer)
+        text = offer.model_dump_json()
+        stored = await asyncio.to_thread(store.records.offers, tenant, {server: entry})
+        former = stored.get(server, "")
+        if former == text:
+            return
+        # Another server's tools may be written for longer than a writer waits, and their own write waits its turn.
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(StoreBusy),
+            stop=stop_after_attempt(_OFFER_TRIES),
+            reraise=True,
+        )
+        await retrying(asyncio.to_thread, store.records.keep_offer, tenant, server, entry, text)
+        if on_changed is not None:
+            await on_changed(stored_offer(former), offer)
 
     return on_offer
 
@@ -263,22 +276,17 @@ def keep_current(
     def take_over(server: str, tools: tuple[Tool, ...]) -> bool:
         if server not in store.servers(tenant, own=True):
             return False
-        held, entry = store.of_server(tenant, server), entry_of(server)
-        store.replace_server(
-            tenant, server, judged(store, tenant, server, entry, tools, held), entry=entry
-        )
+        listing = _Listing(tenant, server, entry_of(server))
+        listing.store(store, tools, store.of_server(tenant, server))
         return True
 
     async def on_listed(server: str, tools: tuple[Tool, ...]) -> None:
         catalogue = at_hand()
-        held = (
-            catalogue.of_server(server)
-            if catalogue
-            else await asyncio.to_thread(store.of_server, tenant, server)
-        )
-        if {tool.name: tool.hash for tool in _as_held(tools, held)} == {
-            tool.name: tool.hash for tool in held
-        }:
+        if catalogue:
+            stored: Sequence[Tool] = catalogue.of_server(server)
+        else:
+            stored = await asyncio.to_thread(store.of_server, tenant, server)
+        if _hashes(_with_additions(tools, stored)) == _hashes(stored):
             return
         if await asyncio.to_thread(take_over, server, tools) and on_changed is not None:
             await on_changed()
@@ -286,7 +294,11 @@ def keep_current(
     return on_listed
 
 
-def _as_held(tools: Sequence[Tool], held: Sequence[Tool]) -> list[Tool]:
+def _hashes(tools: Iterable[Tool]) -> dict[str, str]:
+    return {tool.name: tool.hash for tool in tools}
+
+
+def _with_additions(tools: Iterable[Tool], stored: Iterable[Tool]) -> list[Tool]:
     """Return the listed tools with a catalogue's additions to the stored ones."""
-    by_name = {tool.name: tool for tool in held}
-    return [as_chosen(tool, by_name[tool.name]) if tool.name in by_name else tool for tool in tools]
+    by_name = {tool.name: tool for tool in stored}
+    return [as_chosen(tool, by_name.get(tool.name, tool)) for tool in tools]

@@ -21,15 +21,19 @@ from mcp.client.session import ClientSession
 from mcp.types import (
     INTERNAL_ERROR,
     CallToolResult,
+    CancelTaskRequest,
+    CancelTaskRequestParams,
     ErrorData,
+    GetTaskRequest,
+    GetTaskRequestParams,
     InputRequest,
     InputResponse,
     Request,
     RequestParams,
     Result,
+    TaskStatus,
 )
-from pydantic import BaseModel, ConfigDict, TypeAdapter
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, TypeAdapter
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 _POLL_S = 1.0
@@ -49,16 +53,13 @@ ALIVE: ContextVar[Alive | None] = ContextVar("toolroute_alive", default=None)
 _INPUT_REQUEST: TypeAdapter[Any] = TypeAdapter(InputRequest)
 
 
-class Task(BaseModel):
-    """The state of a task."""
+class TaskState(Result):
+    """The answer to `tasks/get`. Its fields that toolroute does not read pass through."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
     task_id: str
-    status: Literal["working", "input_required", "completed", "cancelled", "failed"]
+    status: TaskStatus
     status_message: str | None = None
-    created_at: str | None = None
-    last_updated_at: str | None = None
-    ttl_ms: int | None = None
     poll_interval_ms: int | None = None
     input_requests: dict[str, Any] | None = None
     result: dict[str, Any] | None = None
@@ -68,7 +69,7 @@ class Task(BaseModel):
 class CreatedTask(Result):
     """The answer to a call that goes on as a task."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
     result_type: Literal["task"]
     task_id: str
     poll_interval_ms: int | None = None
@@ -84,20 +85,6 @@ class UpdateParams(TaskParams):
     """The parameters of `tasks/update`."""
 
     input_responses: dict[str, Any]
-
-
-class TaskState(Result, Task):
-    """The answer to `tasks/get`."""
-
-
-class GetTask(Request[TaskParams, Literal["tasks/get"]]):
-    method: Literal["tasks/get"] = "tasks/get"
-    params: TaskParams
-
-
-class CancelTask(Request[TaskParams, Literal["tasks/cancel"]]):
-    method: Literal["tasks/cancel"] = "tasks/cancel"
-    params: TaskParams
 
 
 class UpdateTask(Request[UpdateParams, Literal["tasks/update"]]):
@@ -154,7 +141,8 @@ class Tasks(ClientExtension):
 
 async def task_state(session: ClientSession, task_id: str) -> TaskState:
     """Return the present state of a server's task."""
-    state: TaskState = await _send(session, GetTask(params=TaskParams(task_id=task_id)), TaskState)
+    request = GetTaskRequest(params=GetTaskRequestParams(task_id=task_id))
+    state: TaskState = await _send(session, request, TaskState)
     return state
 
 
@@ -166,7 +154,8 @@ async def _cancel(session: ClientSession, task_id: str) -> None:
     """Ask the server to cancel a task. Whether it does is its own choice."""
     with anyio.move_on_after(_CANCEL_S, shield=True):
         try:
-            await _send(session, CancelTask(params=TaskParams(task_id=task_id)), Result)
+            request = CancelTaskRequest(params=CancelTaskRequestParams(task_id=task_id))
+            await _send(session, request, Result)
         except MCPError:
             return
 

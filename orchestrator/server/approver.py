@@ -4,26 +4,26 @@
 """
 
 import shlex
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mcp import MCPError
-from mcp.types import (
-    CallToolRequestParams,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    InputRequiredResult,
-)
+from mcp.types import CallToolRequestParams, ElicitRequest, ElicitRequestFormParams
 
 from orchestrator.common.lines import as_json
+from orchestrator.common.recent import Recent
 from orchestrator.errors import ToolrouteError
 from orchestrator.index.flags import QUARANTINED
 from orchestrator.records.call import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.sessions.asker import Context, is_modern
+from orchestrator.server.sessions.asker import (
+    Context,
+    answer_in_request,
+    can_ask_by_form,
+    is_modern,
+)
 from orchestrator.server.sessions.client_profile import current
 from orchestrator.server.sessions.outcome_recorder import Conversation
 from orchestrator.trust.approval_rules import approvals_last, call_digest, needs_approval
@@ -32,8 +32,8 @@ from orchestrator.trust.audit import Entry, arguments_digest
 from orchestrator.trust.definition_changes import is_quarantined
 
 MOST_ASKED = 20_000
-"""The characters of a call that a question shows. A longer call is not approved here, because its rest would be sent
-unseen."""
+"""The characters of a call that a question shows. Nobody approves a longer call here, because nobody has seen all of
+it."""
 _MOST_OF_A_DESCRIPTION = 200
 """The characters of a server's own words in a question. A long text could push what matters out of sight."""
 _MOST_SESSIONS = 1_000
@@ -65,13 +65,6 @@ class NeedsApproval(ToolrouteError):
     def __init__(self, message: str, approval: str = "not asked") -> None:
         super().__init__(message)
         self.approval = approval
-
-
-class InputRequired(Exception):
-    """Raised where the client has to ask its user, and then to repeat the call."""
-
-    def __init__(self, result: InputRequiredResult) -> None:
-        self.result = result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +122,8 @@ class Approver:
         self._gateway = gateway
         self._policy = policy
         self._options = options
-        self._sessions = OrderedDict[Conversation, set[str]]()
+        self._sessions = Recent[Conversation, set[str]](_MOST_SESSIONS)
+        """The marks of the tools that each session's user has allowed until it ends."""
 
     async def allow(
         self,
@@ -206,10 +200,7 @@ class Approver:
     async def _keep(self, who: Conversation, tool: Tool, entry: str, choice: str) -> None:
         """Remember an approval that lasts for the session or longer."""
         if choice == "this session":
-            allowed = self._sessions.setdefault(who, set())
-            allowed.add(mark(tool, entry))
-            if len(self._sessions) > _MOST_SESSIONS:
-                self._sessions.popitem(last=False)
+            self._sessions[who] = {*self._sessions.get(who, ()), mark(tool, entry)}
         elif choice == "this tool":
             Approvals(who.tenant).allow([tool], entry)
         elif choice == "this server":
@@ -218,14 +209,15 @@ class Approver:
             )
 
     async def _answer(self, context: Context, params: CallToolRequestParams, asked: _Asked) -> Any:
-        capabilities = context.session.client_capabilities
-        elicitation = capabilities.elicitation if capabilities else None
-        if elicitation is None or (elicitation.url and not elicitation.form):
+        if not can_ask_by_form(context):
             raise self._cannot_ask(asked)
         if len(asked.call) > MOST_ASKED:
             raise _too_long(asked)
         if is_modern(context):
-            return _answer_in_request(params, asked)
+            # Named by the definition and the arguments, so that no yes counts for another call.
+            question_id = f"approve-{call_digest(asked.tool, asked.arguments)}"
+            form = ElicitRequestFormParams(message=asked.question, requested_schema=asked.schema)
+            return answer_in_request(params, question_id, ElicitRequest(params=form))
         try:
             return await context.session.elicit_form(
                 asked.question, asked.schema, context.request_id
@@ -281,19 +273,6 @@ def _chosen(answer: Any, choices: Sequence[str]) -> str:
         return ""
     choice = (getattr(answer, "content", None) or {}).get("allow")
     return str(choice) if choice in choices else _ONCE
-
-
-def _answer_in_request(params: CallToolRequestParams, asked: _Asked) -> Any:
-    """Return the answer that a repeated request has, or let this request be answered by the question."""
-    # Named by the definition and the arguments, so that no yes counts for another call.
-    name = f"approve-{call_digest(asked.tool, asked.arguments)}"
-    answer = (params.input_responses or {}).get(name)
-    if answer is None:
-        question = ElicitRequest(
-            params=ElicitRequestFormParams(message=asked.question, requested_schema=asked.schema)
-        )
-        raise InputRequired(InputRequiredResult(input_requests={name: question}))
-    return answer
 
 
 def _warning(tool: Tool, *, has_changed: bool) -> str:

@@ -1,17 +1,14 @@
 """The gateway: search and calls over all configured servers, by tenant. `toolroute serve` offers it to MCP clients."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
 from orchestrator.errors import InvalidInput, ToolrouteError
-from orchestrator.mcp.calls import MAX_RESULT_TOKENS, OnProgress
+from orchestrator.mcp.calls import MAX_RESULT_TOKENS
 from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.mcp.listing.offers import Offer
-from orchestrator.records.request import RouteHint
-from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.server.apps import OpenApps
 from orchestrator.server.audit_trail import AuditTrail
@@ -19,17 +16,14 @@ from orchestrator.server.initial_sync import Note
 from orchestrator.server.sessions.client_profile import current
 from orchestrator.server.sessions.clients import Clients
 from orchestrator.server.sessions.kept_results import KeptResults
-from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
+from orchestrator.server.sessions.outcome_recorder import OutcomeRecorder
 from orchestrator.server.sessions.questions import Questions
-from orchestrator.server.sessions.sign_in_links import SignInLink, SignInLinks
+from orchestrator.server.sessions.sign_in import SignIn, SignIns
 from orchestrator.server.sessions.task_handles import TaskHandles
 from orchestrator.server.tenant_servers import TenantServers
-from orchestrator.server.tool_calls import Allow, CallRequest, ToolCalls
+from orchestrator.server.tool_calls import ToolCalls
 from orchestrator.server.tool_search import ToolSearch
 from orchestrator.trust.audit import Audit
-
-if TYPE_CHECKING:
-    from mcp.types import CallToolResult
 
 _READY_TIMEOUT_S = 5.0
 """Seconds for the store to answer `/readyz`. A probe that gets no answer learns nothing."""
@@ -77,14 +71,14 @@ class Gateway:
         self._limits = limits
         self.audit = AuditTrail(audit)
         self.clients = Clients()
-        self.questions = Questions()
+        self.questions = Questions(self.clients)
         self.tasks = TaskHandles()
         self.results = KeptResults(max_result_tokens)
         self.apps = OpenApps()
-        self._sign_ins = SignInLinks()
+        self._sign_ins = SignIns()
         self._outcomes = OutcomeRecorder(router, note)
-        self._search = ToolSearch(router, self._outcomes, self.audit, warm)
-        self._calls = ToolCalls(self.results, self._outcomes, self.audit)
+        self.searches = ToolSearch(router, self._outcomes, self.audit, warm)
+        self.calls = ToolCalls(self.results, self._outcomes, self.audit)
         self._tenants: dict[str, TenantServers] = {}
         self._reported_missing: set[str] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -98,12 +92,12 @@ class Gateway:
     async def __aexit__(self, *_: object) -> None:
         await self.stop(0)
         await self._router.aclose()
-        self._calls.close()
+        self.calls.close()
 
     async def stop(self, after_s: float) -> None:
         """End, after these seconds, the calls that are still in progress, and all connections."""
         await asyncio.sleep(after_s)
-        self._calls.stop()
+        self.calls.stop()
         await self._sign_ins.close()
         await self.tasks.close()
         if self._watching is not None:
@@ -126,110 +120,30 @@ class Gateway:
             )
         return self._tenants[tenant]
 
-    async def search(
-        self,
-        tenant: str,
-        query: str,
-        limit: int,
-        hint: RouteHint,
-        actor: str = "",
-        session: str = "",
-    ) -> dict[str, Any]:
-        """Return the best tools for a task as JSON.
-
-        Args:
-            tenant: The tenant.
-            query: The task in words.
-            limit: The maximum number of tools.
-            hint: The searches to run.
-            actor: The client.
-            session: The client's session, or "".
-        """
+    async def present(self, tenant: str) -> TenantServers:
+        """Return the tenant's servers by the present configuration. Each request begins here."""
         await self.follow()
-        who = Conversation(tenant, actor, session)
-        return await self._search.search(self.servers(tenant), who, query, limit, hint)
+        return self.servers(tenant)
 
-    async def describe(self, tenant: str, keys: Sequence[str], actor: str = "") -> dict[str, Any]:
-        """Return the complete definitions of the tenant's tools as JSON. Raises UnknownTool if all are unknown."""
-        await self.follow()
-        return await self._search.describe(
-            self.servers(tenant), Conversation(tenant, actor, ""), keys
-        )
-
-    async def call(
-        self,
-        tenant: str,
-        key: str,
-        arguments: Mapping[str, Any],
-        *,
-        actor: str = "",
-        session: str = "",
-        allow: Allow | None = None,
-        meta: Mapping[str, Any] | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> "CallToolResult":
-        """Call a tool of the tenant's present catalogue after `allow` has returned for it.
-
-        Args:
-            tenant: The tenant.
-            key: The tool's key.
-            arguments: The arguments.
-            actor: The client.
-            session: The client's session, or "".
-            allow: Asks for approval, and raises if the call is not allowed.
-            meta: The client's `_meta` for the server.
-            on_progress: Receives the server's progress.
-
-        Raises:
-            UnknownTool: The tenant has no such tool.
-            InvalidArguments: The arguments do not fit. `allow` and `Connections.call` may raise further errors.
-        """
-        await self.follow()
-        request = CallRequest(
-            key=key, arguments=arguments, meta=meta or {}, allow=allow, on_progress=on_progress
-        )
-        return await self._calls.call(
-            self.servers(tenant), Conversation(tenant, actor, session), request
-        )
-
-    async def states(self, tenant: str) -> list[dict[str, Any]]:
-        """Return the state of the tenant's servers: state, tools, idle time, last error."""
-        await self.follow()
-        return await self.servers(tenant).states()
-
-    async def pinned(self, tenant: str) -> dict[str, Tool]:
-        """Return the tools that the profile lists beside `search`, by their listed names."""
-        if not current().spec.pinned:
-            return {}
-        await self.follow()
-        return await self.servers(tenant).pinned()
-
-    async def offers(self, tenant: str) -> dict[str, Offer]:
-        """Return the last listed offer of each of the tenant's servers."""
-        await self.follow()
-        return await self.servers(tenant).all_offers()
-
-    def sign_in(self, tenant: str, key: str) -> SignInLink | None:
-        """Start or continue a sign-in to a tool's server.
+    def sign_in(self, tenant: str, server: str) -> SignIn | None:
+        """Start or continue a sign-in to a server.
 
         Returns None if the server did not refuse the credentials, or a sign-in exists.
         """
-        server, _, _ = key.partition(":")
         spec = self.config.servers.get(server)
-        was_refused = spec is not None and self.servers(tenant).pool.refusals([server])
-        if spec is None or not was_refused or spec.oauth.is_for_worker:
+        if spec is None or not self.servers(tenant).pool.refusals([server]):
             return None
-        if not spec.launch().signs_in:
+        if spec.oauth.is_for_worker or not spec.launch().signs_in:
             return None
         return self._sign_ins.of(tenant, spec)
 
-    async def note_missing(self, tenant: str) -> None:
+    async def note_missing(self, servers: TenantServers) -> None:
         """Name once each pinned or changed tool of the profile that its listed server does not have."""
         profile = current()
         keys = {*profile.spec.pinned, *profile.spec.overrides} - self._reported_missing
         if not keys:
             return
-        missing = await self.servers(tenant).missing(keys)
+        missing = await servers.missing(keys)
         self._reported_missing.update(missing)
         for key in missing:
             self._note(

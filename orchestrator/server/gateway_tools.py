@@ -39,9 +39,9 @@ class SearchArguments(BaseModel):
 
 def _decoded(arguments: Any) -> Any:
     """Read an object's JSON text, which models also write, and null for no arguments."""
-    return (
-        read_arguments("call_tool", arguments) if isinstance(arguments, str | None) else arguments
-    )
+    if isinstance(arguments, str | None):
+        return read_arguments("call_tool", arguments)
+    return arguments
 
 
 class CallArguments(BaseModel):
@@ -89,7 +89,7 @@ def parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
         raise InvalidArguments(problem) from None
 
 
-def pinned_tool(name: str, tool: Tool, meta: dict[str, Any] | None) -> McpTool:
+def pinned_tool(name: str, tool: Tool, meta: dict[str, Any]) -> McpTool:
     """Return a pinned tool in the form that is listed beside `search`.
 
     Args:
@@ -108,5 +108,5 @@ def pinned_tool(name: str, tool: Tool, meta: dict[str, Any] | None) -> McpTool:
         description=tool.description,
         input_schema=offered_schema(tool),
         annotations=ToolAnnotations(**hints) if hints else None,
-        _meta=definition_for_model(meta),
+        _meta=definition_for_model(meta) or None,
     )

@@ -1,9 +1,9 @@
 """The handlers of `toolroute serve` for everything but tools: resources, prompts, completions, logs and changes."""
 
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from mcp import MCPError
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -15,6 +15,7 @@ from mcp.types import (
     CompleteResult,
     EmptyResult,
     GetPromptRequestParams,
+    GetPromptResult,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -34,21 +35,18 @@ from mcp.types import (
 
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.listing.skills import EXTENSION as SKILLS
+from orchestrator.mcp.server_requests import APPS
 from orchestrator.mcp.tasks import EXTENSION as TASKS
 from orchestrator.mcp.tasks import TaskParams
 from orchestrator.server import offers
-from orchestrator.server.apps import EXTENSION as APPS
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.sessions.asker import ClientAsker, Context
-from orchestrator.server.sessions.client_profile import current
+from orchestrator.server.sessions.asker import Context
 from orchestrator.server.sessions.clients import ServerResource
 from orchestrator.server.sessions.outcome_recorder import Conversation
-from orchestrator.server.sessions.questions import HandOver
 from orchestrator.server.sessions.task_handles import UpdateTaskParams
+from orchestrator.server.tenant_servers import TenantServers
 from orchestrator.trust.audit import Entry, arguments_digest
 from orchestrator.trust.server_texts import definition_for_model, error_for_model
-
-R = TypeVar("R")
 
 SERVERS = "toolroute://servers"
 """The URI of the resource with the state of the caller's servers, as JSON."""
@@ -58,8 +56,6 @@ _RESOURCE = Resource(
     description="The state of each server: its tools, its calls in progress, idle time, last error.",
     mime_type="application/json",
 )
-
-
 _NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
 """The hint of a list that any server may change at any time, and that belongs to one tenant."""
 
@@ -73,16 +69,16 @@ class GetSkillParams(RequestParams):
 class GatewayServer(Server[Any]):
     """An MCP server that sends notifications of changed lists, and passes apps, skills and tasks on."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         for extension in (APPS, SKILLS, TASKS):
             self.extensions[extension] = {}
 
     def create_initialization_options(
-        self, notification_options: NotificationOptions | None = None, *given: Any, **named: Any
+        self, notification_options: NotificationOptions | None = None, *args: Any, **options: Any
     ) -> InitializationOptions:
         changes = notification_options or NotificationOptions(True, True, True)
-        return super().create_initialization_options(changes, *given, **named)
+        return super().create_initialization_options(changes, *args, **options)
 
 
 class Handlers:
@@ -95,7 +91,7 @@ class Handlers:
 
     def __init__(self, gateway: Gateway, caller: Callable[[Context], Conversation]) -> None:
         self._gateway = gateway
-        self.caller = caller
+        self._caller = caller
         self._listening: dict[str, ListenHandler] = {}
 
     def register(self, server: Server[Any]) -> None:
@@ -123,148 +119,130 @@ class Handlers:
             "notifications/roots/list_changed", NotificationParams, self.roots_changed
         )
 
-    async def answered(
-        self,
-        context: Context,
-        params: Any,
-        answer: Callable[[], Awaitable[R]],
-        hand_over: HandOver | None = None,
-    ) -> Any:
-        """Return the answer to a request. Servers may ask its client meanwhile.
-
-        Args:
-            context: The request's context.
-            params: The request's parameters.
-            answer: Makes the answer.
-            hand_over: Returns the handle of a request that takes long. None: the client waits.
-        """
-        asker = ClientAsker(context, self.caller(context), self._gateway.clients.log_level(context))
-        return await self._gateway.questions.answered(asker, params, answer, hand_over)
-
     async def list_resources(self, context: Context, _: Any) -> ListResourcesResult:
-        offered = await self._resource_offers(self.caller(context).tenant)
-        return ListResourcesResult(resources=[_RESOURCE, *offers.resources(offered)])
+        servers = await self._servers(context)
+        resources = offers.resources(await servers.resource_offers())
+        return ListResourcesResult(resources=[_RESOURCE, *resources])
 
     async def list_templates(self, context: Context, _: Any) -> ListResourceTemplatesResult:
-        offered = await self._resource_offers(self.caller(context).tenant)
-        return ListResourceTemplatesResult(resource_templates=offers.templates(offered))
+        servers = await self._servers(context)
+        templates = offers.templates(await servers.resource_offers())
+        return ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> Any:
-        who = self.caller(context)
+        who = self._caller(context)
+        servers = await self._gateway.present(who.tenant)
         if params.uri == SERVERS:
-            states = json.dumps(await self._gateway.states(who.tenant), ensure_ascii=False)
+            states = json.dumps(await servers.states(), ensure_ascii=False)
             contents = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
             return ReadResourceResult(contents=[contents])
 
-        async def answer() -> ReadResourceResult:
-            offered = await self._resource_offers(who.tenant)
+        async def read() -> ReadResourceResult:
+            offered = await servers.resource_offers()
             with self._audited(who, "resource", uri=params.uri) as fields:
                 server, uri = offers.located(params.uri, offered)
                 fields["server"] = server
-                result = await offers.read(self._gateway.servers(who.tenant).pool, server, uri)
+                result = await offers.read(servers.pool, server, uri)
                 fields["result"] = "ok"
             self._gateway.apps.opened(who, params.uri)
             return result
 
-        return await self.answered(context, params, _raising_mcp(answer))
+        with _protocol_errors():
+            return await self._gateway.questions.answered(context, who, params, read)
 
     async def list_skills(self, context: Context, _: Any) -> dict[str, Any]:
-        listed = await self._resource_offers(self.caller(context).tenant)
-        return {"skills": offers.skills(listed), **_NOT_CACHED}
+        servers = await self._servers(context)
+        return {"skills": offers.skills(await servers.resource_offers()), **_NOT_CACHED}
 
     async def get_skill(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
-        listed = await self._resource_offers(self.caller(context).tenant)
-        return {"skill": offers.skill(params.uri, listed), **_NOT_CACHED}
+        servers = await self._servers(context)
+        skill = offers.skill(params.uri, await servers.resource_offers())
+        return {"skill": skill, **_NOT_CACHED}
 
     async def get_task(self, context: Context, params: TaskParams) -> dict[str, Any]:
-        return self._gateway.tasks.state(self.caller(context), params.task_id)
+        return self._gateway.tasks.state(self._caller(context), params.task_id)
 
     async def update_task(self, context: Context, params: UpdateTaskParams) -> dict[str, Any]:
-        return self._gateway.tasks.update(self.caller(context), params)
+        return self._gateway.tasks.update(self._caller(context), params)
 
     async def cancel_task(self, context: Context, params: TaskParams) -> dict[str, Any]:
-        return self._gateway.tasks.cancel(self.caller(context), params.task_id)
+        return self._gateway.tasks.cancel(self._caller(context), params.task_id)
 
     async def list_prompts(self, context: Context, _: Any) -> ListPromptsResult:
-        return ListPromptsResult(
-            prompts=offers.prompts(await self._prompt_offers(self.caller(context).tenant))
-        )
+        servers = await self._servers(context)
+        return ListPromptsResult(prompts=offers.prompts(await servers.prompt_offers()))
 
     async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> Any:
-        who = self.caller(context)
+        who = self._caller(context)
+        servers = await self._gateway.present(who.tenant)
 
-        async def answer() -> Any:
-            offered = await self._prompt_offers(who.tenant)
-            with self._audited(
-                who, "prompt", name=params.name, arguments=params.arguments
-            ) as fields:
+        async def get() -> GetPromptResult:
+            offered = await servers.prompt_offers()
+            asked = {"name": params.name, "arguments": params.arguments}
+            with self._audited(who, "prompt", **asked) as fields:
                 server, name = offers.located_prompt(params.name, offered)
                 fields["server"] = server
-                pool = self._gateway.servers(who.tenant).pool
-                result = await offers.get_prompt(pool, server, name, params.arguments)
+                result = await offers.get_prompt(servers.pool, server, name, params.arguments)
                 fields["result"] = "ok"
             return result
 
-        return await self.answered(context, params, _raising_mcp(answer))
+        with _protocol_errors():
+            return await self._gateway.questions.answered(context, who, params, get)
 
     async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
-        tenant = self.caller(context).tenant
-        offered = await self._gateway.offers(tenant)
-        pool = self._gateway.servers(tenant).pool
-        return await _raising_mcp(lambda: offers.complete(pool, params, offered))()
+        servers = await self._servers(context)
+        with _protocol_errors():
+            return await offers.complete(servers.pool, params, await servers.all_offers())
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        tenant = self.caller(context).tenant
-        subscribed = self._subscribed(tenant, context)
+        servers = await self._servers(context)
+        subscribed = self._subscribed(servers, context)
         if params.uri not in subscribed:
-            subscribed[params.uri] = await self._follow(tenant, params.uri)
+            subscribed[params.uri] = await _follow(servers, params.uri)
         return EmptyResult()
 
     async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        tenant = self.caller(context).tenant
-        subscribed = self._subscribed(tenant, context)
-        if params.uri in subscribed:
-            self._unfollow(tenant, subscribed.pop(params.uri))
+        servers = await self._servers(context)
+        resource = self._subscribed(servers, context).pop(params.uri, None)
+        if resource is not None:
+            servers.subscriptions.remove(*resource)
         return EmptyResult()
 
     async def listen(
         self, context: Context, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Send the events that a client of 2026-07-28 asks for, for as long as it listens."""
-        tenant = self.caller(context).tenant
+        servers = await self._servers(context)
+        tenant = servers.tenant
         followed = list[ServerResource]()
         if tenant not in self._listening:
             self._listening[tenant] = ListenHandler(self._gateway.clients.bus(tenant))
         try:
             for uri in params.notifications.resource_subscriptions or ():
-                followed.append(await self._follow(tenant, uri))
+                followed.append(await _follow(servers, uri))
             return await self._listening[tenant](context, params)
         finally:
             for resource in followed:
-                self._unfollow(tenant, resource)
+                servers.subscriptions.remove(*resource)
 
     async def set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
         self._gateway.clients.set_log_level(context, params.level)
-        pool = self._gateway.servers(self.caller(context).tenant).pool
-        pool.set_log_level(params.level)
+        servers = await self._servers(context)
+        servers.pool.set_log_level(params.level)
         return EmptyResult()
 
     async def initialized(self, context: Context, _: Any) -> None:
-        self._gateway.clients.opened(self.caller(context).tenant, context)
+        self._gateway.clients.opened(self._caller(context).tenant, context)
 
     async def roots_changed(self, context: Context, _: Any) -> None:
         """Notify the servers if this is the only client. The roots of other clients are requested with each request."""
         if context.request is None:
-            pool = self._gateway.servers(self.caller(context).tenant).pool
-            pool.roots_changed()
+            servers = await self._servers(context)
+            servers.pool.roots_changed()
 
-    async def _resource_offers(self, tenant: str) -> offers.Offers:
-        """Return the offers of the servers whose resources the profile shows."""
-        return await self._gateway.offers(tenant) if current().spec.resources else {}
-
-    async def _prompt_offers(self, tenant: str) -> offers.Offers:
-        """Return the offers of the servers whose prompts the profile shows."""
-        return await self._gateway.offers(tenant) if current().spec.prompts else {}
+    async def _servers(self, context: Context) -> TenantServers:
+        """Return the servers of the client's tenant."""
+        return await self._gateway.present(self._caller(context).tenant)
 
     def _audited(
         self, who: Conversation, event: str, **asked: Any
@@ -275,35 +253,30 @@ class Handlers:
         )
         return self._gateway.audit.request(entry)
 
-    def _subscribed(self, tenant: str, context: Context) -> dict[str, ServerResource]:
+    def _subscribed(self, servers: TenantServers, context: Context) -> dict[str, ServerResource]:
         return self._gateway.clients.subscribed(
-            context, lambda resource: self._unfollow(tenant, resource)
+            context, lambda resource: servers.subscriptions.remove(*resource)
         )
 
-    async def _follow(self, tenant: str, uri: str) -> ServerResource:
-        resource = offers.located(uri, await self._resource_offers(tenant))
-        subscriptions = self._gateway.servers(tenant).subscriptions
-        await _raising_mcp(lambda: subscriptions.add(*resource))()
-        return resource
 
-    def _unfollow(self, tenant: str, resource: ServerResource) -> None:
-        self._gateway.servers(tenant).subscriptions.remove(*resource)
+async def _follow(servers: TenantServers, uri: str) -> ServerResource:
+    resource = offers.located(uri, await servers.resource_offers())
+    with _protocol_errors():
+        await servers.subscriptions.add(*resource)
+    return resource
 
 
-def _raising_mcp(answer: Callable[[], Awaitable[R]]) -> Callable[[], Awaitable[R]]:
-    """Wrap a handler so that a toolroute error becomes a protocol error, which clients show.
+@contextmanager
+def _protocol_errors() -> Iterator[None]:
+    """Raise a toolroute error as a protocol error, which clients show.
 
     A server's own error has no text that acts on its reader.
     """
-
-    async def raising() -> R:
-        try:
-            return await answer()
-        except ToolrouteError as error:
-            message = f"{type(error).__name__}: {error_for_model(str(error))}"
-            raise MCPError(INVALID_PARAMS, message) from None
-        except MCPError as error:
-            data = definition_for_model(error.data)
-            raise MCPError(error.code, error_for_model(error.message), data) from None
-
-    return raising
+    try:
+        yield
+    except ToolrouteError as error:
+        message = f"{type(error).__name__}: {error_for_model(str(error))}"
+        raise MCPError(INVALID_PARAMS, message) from None
+    except MCPError as error:
+        data = definition_for_model(error.data)
+        raise MCPError(error.code, error_for_model(error.message), data) from None

@@ -22,8 +22,8 @@ from mcp.types import (
 
 from orchestrator.common.keys import split_key
 from orchestrator.mcp.connections import Connections
-from orchestrator.mcp.listing.offers import Items, Offer
-from orchestrator.mcp.meta import answer_meta
+from orchestrator.mcp.listing.offers import Offer
+from orchestrator.mcp.passed_messages import answer_meta
 from orchestrator.server.uris import shown_uri, split_uri, with_shown_links
 from orchestrator.trust.server_texts import definition_for_model
 
@@ -33,37 +33,40 @@ Offers = Mapping[str, Offer]
 
 def resources(offers: Offers) -> list[Resource]:
     """Return the servers' resources with URIs that include the server's name."""
-    items = _by_server({server: offer.resources for server, offer in offers.items()})
     return [
         Resource.model_validate({**item, "uri": shown_uri(server, item["uri"])})
-        for server, item in items
+        for server, item in _items(offers, "resources")
     ]
 
 
 def templates(offers: Offers) -> list[ResourceTemplate]:
     """Return the servers' resource templates, which include the server's name."""
-    items = _by_server({server: offer.templates for server, offer in offers.items()})
     return [
         ResourceTemplate.model_validate(
             {**item, "uriTemplate": shown_uri(server, item["uriTemplate"])}
         )
-        for server, item in items
+        for server, item in _items(offers, "templates")
     ]
 
 
 def prompts(offers: Offers) -> list[Prompt]:
     """Return the servers' prompts with names that include the server's name."""
-    items = _by_server({server: offer.prompts for server, offer in offers.items()})
     return [
         Prompt.model_validate({**item, "name": f"{server}:{item['name']}"})
-        for server, item in items
+        for server, item in _items(offers, "prompts")
     ]
 
 
 def skills(offers: Offers) -> list[dict[str, Any]]:
     """Return the entries of the servers' skills with addresses that include the server's name."""
-    items = _by_server({server: offer.skills for server, offer in offers.items()})
-    return [_shown_skill(server, entry) for server, entry in items]
+    return [_shown_skill(server, entry) for server, entry in _items(offers, "skills")]
+
+
+def _items(offers: Offers, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each resource, template, prompt or skill with its server."""
+    for server, offer in offers.items():
+        for item in getattr(offer, kind):
+            yield server, item
 
 
 def skill(uri: str, offers: Offers) -> dict[str, Any]:
@@ -79,13 +82,6 @@ def _shown_skill(server: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(files, list):
         files = [{**file, "uri": shown_uri(server, file["uri"])} for file in files]
     return {**entry, "uri": shown_uri(server, entry["uri"]), "resources": files}
-
-
-def _by_server(lists: Mapping[str, Items]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each item with its server."""
-    for server, items in lists.items():
-        for item in items:
-            yield server, item
 
 
 def located(uri: str, offers: Offers) -> tuple[str, str]:
@@ -107,11 +103,13 @@ def located(uri: str, offers: Offers) -> tuple[str, str]:
 
 
 def located_prompt(name: str, offers: Offers) -> tuple[str, str]:
-    """Return the server of a prompt, and its own name for it."""
-    server, own_name = split_key(name)
-    if server not in offers or all(prompt["name"] != own_name for prompt in offers[server].prompts):
+    """Return the server of a prompt, and the server's name for it."""
+    server, prompt_name = split_key(name)
+    if server not in offers or all(
+        prompt["name"] != prompt_name for prompt in offers[server].prompts
+    ):
         raise MCPError(INVALID_PARAMS, f"unknown prompt {name!r}: use a name from prompts/list")
-    return server, own_name
+    return server, prompt_name
 
 
 async def read(pool: Connections, server: str, uri: str) -> ReadResourceResult:
@@ -163,17 +161,17 @@ async def complete(
     """
     reference = params.ref
     if isinstance(reference, PromptReference):
-        server, own_name = located_prompt(reference.name, offers)
-        own_reference: Any = reference.model_copy(update={"name": own_name})
+        server, prompt_name = located_prompt(reference.name, offers)
+        server_reference: Any = reference.model_copy(update={"name": prompt_name})
     else:
-        server, own_uri = located(reference.uri, offers)
-        own_reference = reference.model_copy(update={"uri": own_uri})
+        server, server_uri = located(reference.uri, offers)
+        server_reference = reference.model_copy(update={"uri": server_uri})
     if not offers[server].completes:
         return CompleteResult(completion=Completion(values=[]))
     argument = {"name": params.argument.name, "value": params.argument.value}
     arguments = params.context.arguments if params.context else None
     result = await pool.request(
-        server, lambda client: client.complete(own_reference, argument, arguments)
+        server, lambda client: client.complete(server_reference, argument, arguments)
     )
     result.completion.values = definition_for_model(result.completion.values)
     return result

@@ -17,6 +17,7 @@ from mcp.server.subscriptions import (
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.keys import split_key
+from orchestrator.common.recent import Recent
 from orchestrator.errors import ServerUnavailable, UnknownTool
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.connections import Connections
@@ -28,7 +29,6 @@ from orchestrator.runtime.router import Router
 from orchestrator.server.initial_sync import InitialSync, Note
 from orchestrator.server.sessions.client_profile import current
 from orchestrator.server.sessions.clients import Clients
-from orchestrator.server.sessions.offered_tools import OfferedTools
 from orchestrator.server.sessions.subscriptions import Subscriptions
 from orchestrator.server.uris import shown_uri
 from orchestrator.store.store import Store
@@ -38,6 +38,8 @@ from orchestrator.trust.server_texts import error_for_model
 _MAX_REREADS = 40
 _REREAD_INTERVAL_S = 0.05
 """The number of times that a catalogue is read again until it has the newly listed tools, and the seconds between."""
+_MAX_SHOWN_TOOLS = 2_000
+"""Definitions that clients were shown. An older one is only missing from the report of a change."""
 _MAX_HINTS = 3
 _MAX_COMPARED_NAMES = 2_000
 """Names that are compared with a misspelt one. To compare all of a large catalogue would block the event loop."""
@@ -49,7 +51,8 @@ class TenantServers:
     Attributes:
         pool: The connections, through which servers ask and tell only this tenant's clients.
         subscriptions: The subscriptions to resources.
-        offered: The definitions that clients were shown.
+        shown: The last definition of each tool that clients were shown, by key. So a call after a change can report the
+            change.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class TenantServers:
             **limits,
         )
         self.subscriptions = Subscriptions(self.pool)
-        self.offered = OfferedTools()
+        self.shown = Recent[str, Tool](_MAX_SHOWN_TOOLS)
         self._initial_sync = InitialSync(self.pool, store, tenant, note)
 
     async def renew(self, config: McpConfig) -> None:
@@ -165,6 +168,14 @@ class TenantServers:
         await self.unlisted()
         return await self.offers(filter(current().has_server, self._config.servers))
 
+    async def resource_offers(self) -> dict[str, Offer]:
+        """Return the offers of the servers whose resources the profile shows."""
+        return await self.all_offers() if current().spec.resources else {}
+
+    async def prompt_offers(self) -> dict[str, Offer]:
+        """Return the offers of the servers whose prompts the profile shows."""
+        return await self.all_offers() if current().spec.prompts else {}
+
     # --- tools by name
 
     def can_call(self, tool: Tool) -> bool:
@@ -208,7 +219,8 @@ class TenantServers:
                 f"unknown tool {requested!r}{hint}: use `search`, and give the `tool` of a match"
             )
         tool = catalogue[current_key]
-        self._require_callable(tool)
+        if not self.can_call(tool):
+            raise _cannot_be_called(tool)
         return tool
 
     async def _catalogue_with(self, key: str) -> Catalogue:
@@ -218,19 +230,6 @@ class TenantServers:
         if key not in catalogue.positions and await self.pool.list_after_calls(server):
             catalogue = await self._router.engine.catalogue(self.tenant)
         return catalogue
-
-    def _require_callable(self, tool: Tool) -> None:
-        if self.can_call(tool):
-            return
-        is_served = tool.kind.is_served
-        why = (
-            "the configuration has no server of that name"
-            if is_served
-            else f"its kind is {tool.kind}"
-        )
-        raise UnknownTool(
-            f"{tool.key!r} cannot be called through the gateway: {why}; use another match"
-        )
 
     def _similar_tools(self, requested: str, catalogue: Catalogue) -> str:
         """Return a hint with the tenant's tools that an unknown key may mean."""
@@ -271,16 +270,9 @@ class TenantServers:
 
     async def listed_now(self, tool: Tool) -> Tool:
         """Return the tool with its server's present definition, quarantined if it is not the accepted one."""
-        listed = await self.pool.list_again(tool.server)
+        listed = {tool.name: tool for tool in await self.pool.list_again(tool.server)}
         stored = await asyncio.to_thread(self._store.tool, self.tenant, tool.key) or tool
-        live = next(
-            (
-                as_chosen(listed_tool, stored)
-                for listed_tool in listed
-                if listed_tool.name == tool.name
-            ),
-            stored,
-        )
+        live = as_chosen(listed.get(tool.name, stored), stored)
         # The store may not follow this server.
         return as_judged(stored, live, self._store.change_policy)
 
@@ -330,6 +322,15 @@ class TenantServers:
 
     async def _on_resource_updated(self, server: str, uri: str) -> None:
         await self.tell(ResourceUpdated(uri=shown_uri(server, uri)))
+
+
+def _cannot_be_called(tool: Tool) -> UnknownTool:
+    why = f"its kind is {tool.kind}"
+    if tool.kind.is_served:
+        why = "the configuration has no server of that name"
+    return UnknownTool(
+        f"{tool.key!r} cannot be called through the gateway: {why}; use another match"
+    )
 
 
 def _is_missing(key: str, tools: Mapping[str, Mapping[str, str]]) -> bool:

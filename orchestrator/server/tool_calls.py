@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -21,13 +21,14 @@ from orchestrator.errors import (
     ToolrouteError,
 )
 from orchestrator.mcp.calls import Call, OnProgress
+from orchestrator.mcp.config.profiles import texts
 from orchestrator.mcp.results import Answered, as_mcp_result
+from orchestrator.mcp.server_requests import ASKER
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.outcome import Use
 from orchestrator.records.tool import Tool
 from orchestrator.server.apps import interface
 from orchestrator.server.audit_trail import AuditTrail
-from orchestrator.server.masking import masked_progress, masking
 from orchestrator.server.sessions.client_profile import current
 from orchestrator.server.sessions.kept_results import KeptResults
 from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
@@ -56,15 +57,15 @@ class CallRequest:
         key: The tool's key.
         arguments: The arguments.
         meta: The `_meta` of the client's request.
-        allow: Asks for approval, and raises if the call is not allowed. None: no approval is needed.
-        on_progress: Receives the server's progress.
+        allow: Asks for approval, and raises if the call is not allowed.
+        on_progress: Receives the server's progress. None: the client does not want to know it.
     """
 
     key: str
     arguments: Mapping[str, Any]
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    allow: Allow | None = None
-    on_progress: OnProgress | None = None
+    meta: Mapping[str, Any]
+    allow: Allow
+    on_progress: OnProgress | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +138,8 @@ class ToolCalls:
             self._outcomes.call(who, chosen.tool.key) as record_use,
             self._audit.request(entry) as fields,
         ):
-            if request.allow is not None:
-                tool, fields["approval"] = await _approved(servers, chosen, request.allow)
-                chosen = replace(chosen, tool=tool)
+            tool, fields["approval"] = await _approved(servers, chosen, request.allow)
+            chosen = replace(chosen, tool=tool)
             # Read before the call, so that its answer waits for no store.
             ui = await _interface(servers, chosen.tool)
             began = time.perf_counter()
@@ -167,13 +167,12 @@ class ToolCalls:
         ui: dict[str, Any] | None,
     ) -> "CallToolResult":
         """Return a server's result as the client sees it. What is cut is kept."""
-        owner = who.tenant, who.actor
-        had_kept_results = self._results.has_any(owner)
-        keep = partial(self._results.keep, owner)
+        had_kept_results = self._results.has_any(who.client)
+        keep = partial(self._results.keep, who.client)
         # In a thread, one at a time for a tenant: a large answer takes 10 ms, and others are served meanwhile.
         async with self._cutting.setdefault(who.tenant, asyncio.Lock()):
             result = await self._threads.run(as_mcp_result, answered, keep)
-        if self._results.has_any(owner) and not had_kept_results:
+        if self._results.has_any(who.client) and not had_kept_results:
             await servers.tell(ToolsListChanged())  # `read_result` is there from now on.
         result.content = [with_shown_links(server, block) for block in result.content]
         meta = with_shown_ui(server, result.meta or {})
@@ -197,7 +196,7 @@ async def _chosen(servers: TenantServers, request: CallRequest) -> _Chosen:
     profile.check(tool, request.arguments)
     if is_quarantined(tool):
         tool = await servers.listed_now(tool)
-    definition = servers.offered.definition(tool)
+    definition = servers.shown.get(tool.key, tool)
     if definition.hash != tool.hash:  # The connection says what has changed.
         return _Chosen(tool, definition, dict(request.arguments))
     # In a thread, because a stranger's schema may take seconds, and others are served meanwhile.
@@ -233,7 +232,7 @@ async def _send(
 
     async def confirm(live: Tool) -> None:
         changed = await servers.differing(chosen.tool, live)
-        if changed is not None and request.allow is not None:
+        if changed is not None:
             fields["approval"] = await request.allow(changed, chosen.arguments)
 
     fixed = current().fixed(chosen.tool)
@@ -241,14 +240,21 @@ async def _send(
     call = Call.of(
         chosen.definition,
         {**chosen.arguments, **fixed},
-        str(idempotency_key) if idempotency_key else None,
-        request.meta,
+        idempotency_key=str(idempotency_key) if idempotency_key else None,
+        meta=request.meta,
+        max_tokens=max_tokens,
+        confirm=confirm,
+        on_progress=request.on_progress,
     )
-    call.on_progress = masked_progress(request.on_progress, fixed)
-    call.confirm = confirm
-    call.max_tokens = max_tokens
-    with masking(fixed) as masked:
-        return masked(await servers.pool.exchange(call))
+    if not fixed:
+        return await servers.pool.exchange(call)
+    # The client must not read these values, wherever a server quotes them.
+    fixed_texts = list(texts(fixed))
+    asker = ASKER.get()
+    if asker is not None:
+        asker.fixed.add(fixed_texts)
+    answered = await servers.pool.exchange(call)
+    return replace(answered, secrets=answered.secrets.also(fixed_texts))
 
 
 def _raise_if_links(answered: Answered) -> None:

@@ -1,24 +1,25 @@
 """The tool `search` of the gateway: the best tools for a task, and the complete definitions of named tools."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.errors import ToolrouteError
+from orchestrator.common.recent import Recent
+from orchestrator.errors import InvalidArguments, ToolrouteError
 from orchestrator.index.flags import VOUCHED
 from orchestrator.mcp.listing.offers import Offer
 from orchestrator.pipeline.matches import definition_tokens, fit
 from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
 from orchestrator.server.apps import is_visible_to
 from orchestrator.server.audit_trail import AuditTrail
+from orchestrator.server.gateway_tools import SearchArguments
 from orchestrator.server.search_answer import complete_definition, matches_shown
-from orchestrator.server.sessions.client_profile import current, of_profile
+from orchestrator.server.sessions.client_profile import current, warnings_within
 from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
 from orchestrator.server.tenant_servers import TenantServers
 from orchestrator.trust.audit import Entry
@@ -51,27 +52,48 @@ class ToolSearch:
         self._max_prewarmed = max_prewarmed
         self._server_warnings = ServerWarnings()
 
-    async def search(
-        self, servers: TenantServers, who: Conversation, query: str, limit: int, hint: RouteHint
+    async def answer(
+        self, servers: TenantServers, who: Conversation, asked: SearchArguments
     ) -> dict[str, Any]:
-        """Return the best tools for a task as JSON, with their probabilities, the confidence and warnings.
+        """Return the matches for a query, the definitions of the named tools, or both, as JSON.
 
         Args:
             servers: The tenant's servers.
             who: The client's conversation.
-            query: The task in words.
-            limit: The maximum number of tools.
-            hint: The searches to run.
+            asked: The arguments of the client's call.
+
+        Raises:
+            InvalidArguments: Nothing is asked for.
+            UnknownTool: All named tools are unknown.
         """
+        if not (asked.query or asked.describe):
+            raise InvalidArguments(
+                "query is empty: write the task in words, or name tools in `describe`"
+            )
+        described: dict[str, Any] = {}
+        if asked.describe:
+            described = await self._describe(servers, who, asked.describe)
+        if not asked.query:
+            return described
+        answer = await self._search(servers, who, asked)
+        if described:
+            answer["tools"] = described["tools"]
+            answer["warnings"] += described["warnings"]
+        return answer
+
+    async def _search(
+        self, servers: TenantServers, who: Conversation, asked: SearchArguments
+    ) -> dict[str, Any]:
+        """Return the best tools for a task, with their probabilities, the confidence and warnings."""
         began = time.perf_counter()
         profile = current()
         unlisted = await servers.unlisted()
         decision = await self._router.route(
             RouteRequest(
-                query=query,
-                tenant=servers.tenant,
-                limit=limit,
-                route_hint=hint,
+                query=asked.query,
+                tenant=who.tenant,
+                limit=asked.limit,
+                route_hint=asked.route_hint,
                 token_cap=3 * _MAX_TOKENS,  # A warning below names the definitions that do not fit.
                 filters=profile.filters,
                 only=profile.patterns,
@@ -83,10 +105,10 @@ class ToolSearch:
             match for match in decision.matches if _is_usable(match.tool, servers, offers, unlisted)
         ]
         fitting, too_long = fit(usable[:1], _MAX_TOKENS, definition_tokens)
-        matches = [*(fitting or too_long), *usable[1:limit]]
+        matches = [*(fitting or too_long), *usable[1 : asked.limit]]
         search_id = self._outcomes.searched(decision, {match.tool.key for match in matches}, who)
         for match in matches:
-            servers.offered.add(match.tool)
+            servers.shown[match.tool.key] = match.tool
         servers.pool.warm(servers_to_prewarm(usable, self._max_prewarmed))
         ms = (time.perf_counter() - began) * 1000
         self._audit.note(
@@ -95,20 +117,16 @@ class ToolSearch:
         return {
             **_answer(decision, matches, offers, first_complete=bool(fitting)),
             "warnings": [
-                *of_profile(_plain_warnings(decision), profile, servers.names),
-                *_too_long_warnings(too_long),
+                *warnings_within(profile, _plain_warnings(decision), servers.names),
+                *map(_too_long_warning, too_long),
                 *self._server_warnings.new_for(who, _server_warnings(servers, unlisted, matches)),
             ],
         }
 
-    async def describe(
+    async def _describe(
         self, servers: TenantServers, who: Conversation, keys: Sequence[str]
     ) -> dict[str, Any]:
-        """Return the complete definitions of tools within the token limit. A warning names each unknown tool.
-
-        Raises:
-            UnknownTool: All tools are unknown.
-        """
+        """Return the complete definitions of tools within the token limit. A warning names each unknown tool."""
         with self._audit.request(
             Entry(event="describe", tenant=who.tenant, actor=who.actor)
         ) as fields:
@@ -131,17 +149,15 @@ class ServerWarnings:
     """The warnings about servers that each conversation has got lately."""
 
     def __init__(self) -> None:
-        self._told: OrderedDict[Conversation, dict[str, float]] = OrderedDict()
+        self._silent_until = Recent[Conversation, dict[str, float]](_MAX_CONVERSATIONS)
+        """By conversation: when each warning may be repeated."""
 
     def new_for(self, who: Conversation, warnings: Iterable[str]) -> list[str]:
         """Return the warnings that this conversation has not got within the last minutes."""
         now = time.monotonic()
-        silent_until = self._told.setdefault(who, {})
-        self._told.move_to_end(who)
-        if len(self._told) > _MAX_CONVERSATIONS:
-            self._told.popitem(last=False)
+        silent_until = self._silent_until.get(who, {})
         new = [warning for warning in warnings if now >= silent_until.get(warning, 0.0)]
-        silent_until.update(dict.fromkeys(new, now + _REPEAT_AFTER_S))
+        self._silent_until[who] = silent_until | dict.fromkeys(new, now + _REPEAT_AFTER_S)
         return new
 
 
@@ -153,11 +169,10 @@ def _is_usable(
     The stored tools of a server that is not listed yet belong to another entry of that name. A name that acts on its
     reader is not shown.
     """
-    offer = offers.get(tool.server, Offer())
     return (
         servers.can_call(tool)
         and tool.server not in unlisted
-        and is_visible_to("model", tool, offer)
+        and is_visible_to("model", tool, offers[tool.server])
         and _has_plain_name(tool)
     )
 
@@ -205,10 +220,9 @@ def _answer(
     }
 
 
-def _too_long_warnings(matches: Sequence[Match]) -> list[str]:
-    keys = ", ".join(current().shown_key(match.tool.key) for match in matches)
-    why = f"the definition has more than {_MAX_TOKENS:,} tokens, so only required parameters are shown"
-    return [f"{keys}: {why}"] if keys else []
+def _too_long_warning(match: Match) -> str:
+    key = current().shown_key(match.tool.key)
+    return f"{key}: the definition has more than {_MAX_TOKENS:,} tokens, so only required parameters are shown"
 
 
 def _server_warnings(

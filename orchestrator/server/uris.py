@@ -30,8 +30,8 @@ def split_uri(uri: str) -> tuple[str, str] | None:
     for scheme in (_SCHEME, *_KEPT_SCHEMES):
         if uri.startswith(scheme):
             server, _, path = uri.removeprefix(scheme).partition("/")
-            own_uri = path if scheme == _SCHEME else f"{scheme}{path}"
-            return (unquote(server), own_uri) if path else None
+            server_uri = path if scheme == _SCHEME else f"{scheme}{path}"
+            return (unquote(server), server_uri) if path else None
     return None
 
 

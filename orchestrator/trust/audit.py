@@ -36,8 +36,10 @@ from orchestrator.trust.audit_chain import (
 
 logger = logging.getLogger(__package__)
 
-MAX_BYTES, MAX_FILES = 10 * 2**20, 20
-"""The size in bytes at which a new file begins, and the number of files that are kept."""
+MAX_BYTES = 10 * 2**20
+"""The size at which a new file begins."""
+MAX_FILES = 20
+"""The number of files that are kept."""
 _FILE = "audit.jsonl"
 _LOCK = "lock"
 WAIT_S = 60.0
@@ -237,10 +239,8 @@ class Audit:
             last_number = last_fields["n"] if last_fields else 0
             number = max(last_number, head.number if head else 0) + 1
             previous = line_digest(last) if last else head.digest if head else ""
-            line = (
-                json.dumps({"n": number, **fields, "prev": previous}, ensure_ascii=True).encode()
-                + b"\n"
-            )
+            record = json.dumps({"n": number, **fields, "prev": previous}, ensure_ascii=True)
+            line = f"{record}\n".encode()
             was_cut = last and not last.endswith(b"\n")
             file.write(b"\n" + line if was_cut else line)
             file.flush()

@@ -35,7 +35,7 @@ from orchestrator.records.tool import Tool
 
 _MOST_SHOWN = 300
 """The characters of a reason. It is a label of the tool and part of each listing."""
-_OF_ONE_DEFINITION = (QUARANTINED, VOUCHED, PINNED)
+_REVIEW_LABELS = (QUARANTINED, VOUCHED, PINNED)
 """The labels that belong to one definition and are not copied to the next."""
 NEW_WORDS = 3
 """The words that no accepted text has and that make a passage wait, if they are a third of it. Of 227 descriptions
@@ -87,8 +87,8 @@ def quarantined(
         return ""
     reasons = dict[str, None]()
     for part, _, _, risk in differences(plain(before), plain(now)):
-        is_own_text = is_of_operator and policy == "safe" and part == _NEW_TEXT
-        if risk and not is_own_text:
+        is_shorter_text = is_of_operator and policy == "safe" and part == _NEW_TEXT
+        if risk and not is_shorter_text:
             reasons[risk] = None
         elif policy == "strict":
             reasons[f"another {part}"] = None
@@ -105,11 +105,9 @@ def same_definition(tool: Tool, other: Tool) -> bool:
 
 def plain(tool: Tool) -> Tool:
     """Return the tool without the labels about its review."""
-    return (
-        without_label(tool, *_OF_ONE_DEFINITION)
-        if tool.labels.keys() & set(_OF_ONE_DEFINITION)
-        else tool
-    )
+    if tool.labels.keys().isdisjoint(_REVIEW_LABELS):
+        return tool
+    return without_label(tool, *_REVIEW_LABELS)
 
 
 def set_apart(tool: Tool, why: str, accepted: Tool | None = None) -> Tool:
@@ -323,8 +321,6 @@ def _inner_names(tool: Tool) -> Counter[str]:
 
 
 def _in_words(properties: dict[str, Any], name: str) -> str:
-    return (
-        json.dumps(properties[name], ensure_ascii=False, sort_keys=True)
-        if name in properties
-        else ""
-    )
+    if name not in properties:
+        return ""
+    return json.dumps(properties[name], ensure_ascii=False, sort_keys=True)

@@ -86,8 +86,10 @@ def _judged_tool(listed: Tool, stored: Tool | None, pin: Tool | None, policy: Ch
         if same_definition(tool, pin):
             return pin
         why = quarantined(pin, tool, policy)
+    elif stored is not None and policy != "open":
+        why = stored.labels.get(QUARANTINED, "")
     else:
-        why = stored.labels.get(QUARANTINED, "") if stored is not None and policy != "open" else ""
+        why = ""
     if why:
         return set_apart(tool, why, pin)
     return stored if stored is not None and same_definition(stored, tool) else tool

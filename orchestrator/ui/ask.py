@@ -1,7 +1,6 @@
 """Ask: shows the Decision for a task, or a stored Decision."""
 
-from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -31,12 +30,6 @@ async def ask(request: Request) -> Response:
 
 async def kept(request: Request, form: FormData) -> Response:
     """Show a Decision from a file."""
-    upload = form.get("decision")
-    if not isinstance(upload, UploadFile):
-        raise HTTPException(
-            400, "no file was chosen. Choose a file that `toolroute route -o json` has printed"
-        )
-    shown = Shown.read(await upload.read())
-    return page(
-        request, "ask.html", asked="", kept=True, **view(shown, Scope.of(request).options.gate)
-    )
+    [shown] = await Shown.uploaded(form, "decision")
+    gate = Scope.of(request).options.gate
+    return page(request, "ask.html", asked="", kept=True, **view(shown, gate))

@@ -34,7 +34,7 @@ async def measure(request: Request, form: FormData) -> Response:
     catalogue = await scope.router.engine.catalogue(scope.tenant)
     step = max(1, math.ceil(len(catalogue) / SAMPLE))
     sample = catalogue.tools[::step]
-    unfound = [tool.key for tool in sample if not await _is_found(scope, tool)]
+    unfound = [tool.key for tool in sample if not await _finds_itself(scope, tool)]
     measured = {
         "tools": len(sample),
         "found": len(sample) - len(unfound),
@@ -43,7 +43,7 @@ async def measure(request: Request, form: FormData) -> Response:
     return await _page(request, measured)
 
 
-async def _is_found(scope: Scope, tool: Tool) -> bool:
+async def _finds_itself(scope: Scope, tool: Tool) -> bool:
     """Return True if a search with the tool's own words finds it."""
     query = own_words(tool)
     if not query:

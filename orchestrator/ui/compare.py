@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,13 +25,7 @@ async def compare(request: Request) -> Response:
 
 async def compare_kept(request: Request, form: FormData) -> Response:
     """Compare two kept Decisions. Without a second file, the task of the first file is routed now."""
-    fields = [form.get(name) for name in ("first", "second")]
-    files = [field for field in fields if isinstance(field, UploadFile) and field.size]
-    if not files:
-        raise HTTPException(
-            400, "no file was chosen. Choose a file that `toolroute route -o json` has printed"
-        )
-    decisions = [Shown.read(await file.read()) for file in files]
+    decisions = await Shown.uploaded(form, "first", "second")
     if len(decisions) == 1:
         decisions.append(await _routed(request, decisions[0].query))
     return _page(request, ["", ""], decisions)

@@ -16,6 +16,8 @@ from pydantic import (
     FiniteFloat,
     ValidationError,
 )
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
 
 from orchestrator.common.json_input import first_problem, read_json
 from orchestrator.errors import InvalidInput
@@ -79,10 +81,9 @@ class Shown(_Plain):
     @classmethod
     def of(cls, value: Any) -> "Shown":
         """Read a Decision from its JSON, or from that of a run or plan. Raises InvalidInput for another form."""
+        decision = value.get("decision", value) if isinstance(value, dict) else value
         try:
-            return cls.model_validate(
-                value.get("decision", value) if isinstance(value, dict) else value
-            )
+            return cls.model_validate(decision)
         except ValidationError as error:
             raise InvalidInput(
                 f"this is no Decision: {first_problem(error, 'the file')}; {_FORM}"
@@ -96,13 +97,28 @@ class Shown(_Plain):
         except ValueError as error:
             raise InvalidInput(f"this is {error}; {_FORM}") from None
 
+    @classmethod
+    async def uploaded(cls, form: FormData, *fields: str) -> "list[Shown]":
+        """Read the files that a form has in these fields. Raises HTTPException if none was chosen."""
+        files = [form.get(name) for name in fields]
+        decisions = [
+            cls.read(await file.read())
+            for file in files
+            if isinstance(file, UploadFile) and file.size
+        ]
+        if not decisions:
+            raise HTTPException(
+                400, "no file was chosen. Choose a file that `toolroute route -o json` has printed"
+            )
+        return decisions
+
     @property
     def by_probability(self) -> list[ShownMatch]:
         """The matches in the order of the number that the page shows."""
         return sorted(self.matches, key=lambda match: -match.probability)
 
     @property
-    def found(self) -> str:
+    def found_by(self) -> str:
         return FOUND_BY[self.stage]
 
 
@@ -128,7 +144,7 @@ class PassedStage:
     """A stage of a Decision: its result, and its duration or None if that is not measured."""
 
     name: str
-    found: str
+    result: str
     ms: float | None = None
 
 
@@ -186,9 +202,9 @@ def path(shown: Shown, gate: float) -> list[PassedStage]:
     for name, ms in list(shown.timings_ms.items())[:MOST_SHOWN]:
         if name == "total":
             continue
-        stages.append(PassedStage(name=name, found=_result_of(name, shown), ms=ms))
+        stages.append(PassedStage(name=name, result=_result_of(name, shown), ms=ms))
         if name == "keyword":
-            stages.append(PassedStage(name="gate", found=_gate_outcome(shown, gate)))
+            stages.append(PassedStage(name="gate", result=_gate_outcome(shown, gate)))
     return stages
 
 
@@ -196,9 +212,9 @@ def _gate_outcome(shown: Shown, gate: float) -> str:
     """Return the outcome of the gate in words. Some pipelines never run the semantic leg."""
     if shown.semantic_ran:
         return "semantic search ran as well"
-    return (
-        "keyword search was enough" if shown.gate_confidence >= gate else "no semantic search ran"
-    )
+    if shown.gate_confidence >= gate:
+        return "keyword search was enough"
+    return "no semantic search ran"
 
 
 def _result_of(stage: str, shown: Shown) -> str:

@@ -1,6 +1,4 @@
-"""The guard before every page: only browsers with the link's token see it, and only the pages' own forms
-change something.
-"""
+"""The guard before every page: only browsers with the link's token see it, and only its own forms change something."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -64,8 +62,8 @@ class Guard(BaseHTTPMiddleware):
             why = "The terminal of `toolroute ui` shows the traceback. The other pages still work."
             return PlainTextResponse(f"this page failed: {type(error).__name__}. {why}\n", 500)
 
-    def _is_right(self, given: str) -> bool:
-        return compare_digest(given.encode(), self._token.encode())
+    def _is_right(self, token: str) -> bool:
+        return compare_digest(token.encode(), self._token.encode())
 
 
 def form_token(request: Request) -> str:

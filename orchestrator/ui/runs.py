@@ -7,12 +7,11 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from orchestrator.common.os_user import os_user
 from orchestrator.errors import ToolrouteError
 from orchestrator.records.run import Approval, RunResult, StepProgress
-from orchestrator.trust.audit import Audit, Entry, of_step
+from orchestrator.trust.audit import of_step
 from orchestrator.ui.page import PAGE_SIZE, page, page_number, paged
-from orchestrator.ui.scope import Scope
+from orchestrator.ui.scope import Scope, person
 
 
 async def runs(request: Request) -> Response:
@@ -76,12 +75,6 @@ def _steps(result: RunResult) -> list[StepProgress]:
     ]
 
 
-def _person() -> str:
-    """Return the name under which this page approves: the user of the operating system."""
-    user = os_user()
-    return f"{user} (toolroute ui)" if user else "toolroute ui"
-
-
 async def approve(request: Request, form: FormData) -> Response:
     """Approve or refuse a step, then show the run."""
     scope = Scope.of(request)
@@ -92,11 +85,8 @@ async def approve(request: Request, form: FormData) -> Response:
     digest = str(form.get("digest", ""))
     allowed = form.get("word") == "approve"
     progress = await client.progress(run_id)
-    await client.say(run_id, Approval(step=step, digest=digest, allowed=allowed, by=_person()))
-    log = Audit.named(scope.options.audit)
-    if log:
-        tools = {item.step: item.tool for item in progress.steps} if progress else {}
-        key = tools.get(step, "")
-        about = of_step(run_id, key, digest, allowed=allowed)
-        log.write(Entry(event="approval", tenant=scope.tenant, actor=_person(), **about))
+    await client.say(run_id, Approval(step=step, digest=digest, allowed=allowed, by=person()))
+    tools = {item.step: item.tool for item in progress.steps} if progress else {}
+    about = of_step(run_id, tools.get(step, ""), digest, allowed=allowed)
+    scope.audit(event="approval", **about)
     return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)

@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 
+from orchestrator.common.os_user import os_user
 from orchestrator.index.graph import More
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
@@ -12,6 +14,7 @@ from orchestrator.pipeline.legs.experience import used_together
 from orchestrator.records.outcome import Outcome
 from orchestrator.runtime.router import Router
 from orchestrator.temporal.client.run_client import RunClient
+from orchestrator.trust.audit import Audit, Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,19 @@ class Scope:
         past = self.router.engine.experience.at_hand(self.tenant)
         return used_together(past, index)
 
+    def audit(self, **fields: Any) -> None:
+        """Write a line about what the person on the pages has done into the audit log, if there is one."""
+        log = Audit.named(self.options.audit)
+        if log is not None:
+            log.write(Entry(tenant=self.tenant, actor=person(), **fields))
+
     def outcomes(self) -> tuple[Outcome, ...]:
         """Return the remembered past tasks, oldest first, or nothing without a store. Blocks."""
         store = self.router.store
         return store.outcomes.read(self.tenant).outcomes if store is not None else ()
+
+
+def person() -> str:
+    """Return the name under which a person acts on the pages: the user of the operating system."""
+    user = os_user()
+    return f"{user} (toolroute ui)" if user else "toolroute ui"

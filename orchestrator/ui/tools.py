@@ -18,7 +18,6 @@ from orchestrator.experience.figures import figures
 from orchestrator.index.intent import reads_only
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
-from orchestrator.trust.audit import Audit, Entry
 from orchestrator.trust.definition_changes import is_quarantined
 from orchestrator.trust.pins import Waiting, accept, waiting
 from orchestrator.ui import drawing
@@ -88,16 +87,7 @@ async def accept_change(request: Request, form: FormData) -> Response:
             "loaded. Load the page again and read it"
         )
     await asyncio.to_thread(accept, store, scope.tenant, {key: stored})
-    if log := Audit.named(scope.options.audit):
-        log.write(
-            Entry(
-                event="acceptance",
-                tenant=scope.tenant,
-                actor="page",
-                server=stored.server,
-                tool=key,
-            )
-        )
+    scope.audit(event="acceptance", server=stored.server, tool=key)
     return await tool(request)
 
 

@@ -26,8 +26,8 @@ from orchestrator.trust.audit import Audit
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-    from orchestrator.server.bearer_tokens import BearerTokens
     from orchestrator.server.gateway import Gateway
+    from orchestrator.server.http.bearer_tokens import BearerTokens
 
 _OF_HTTP = ("host", "port", "tokens", "allow_host", "allow_origin")
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
@@ -160,7 +160,7 @@ def _tokens(
     file: Path | None, workspace: Workspace, config: McpConfig
 ) -> "tuple[BearerTokens, str]":
     """Return the tokens that clients may use, and the new token, or "" if a file names the tokens."""
-    from orchestrator.server.bearer_tokens import BearerTokens, new_token
+    from orchestrator.server.http.bearer_tokens import BearerTokens, new_token
 
     if file is None:
         token = new_token()
@@ -181,8 +181,8 @@ def _app(
     origins: Sequence[str],
     profile: str,
 ) -> Any:
-    from orchestrator.server.concurrency_limit import most_pending
-    from orchestrator.server.http import make_app
+    from orchestrator.server.http.app import make_app
+    from orchestrator.server.http.connection_limits import most_pending
 
     # Of the sockets for requests under way a tenant's calls take half at most, its sessions' streams a quarter.
     most = most_pending()
@@ -201,7 +201,7 @@ def _app(
 async def _serve_http(
     app: Any, gateway: "Gateway", host: str, port: int, started: Callable[[str], None]
 ) -> None:
-    from orchestrator.server.http import serve_http
+    from orchestrator.server.http.app import serve_http
 
     async def stop(after_s: float) -> None:
         await app.state.end_sessions()

@@ -28,8 +28,8 @@ async def ui(workspace: Workspace, options: Options, port: int) -> None:
     from orchestrator.mcp.extra import require_mcp
 
     require_mcp()
-    from orchestrator.server.bearer_tokens import new_token
-    from orchestrator.server.http import serve_http
+    from orchestrator.server.http.app import serve_http
+    from orchestrator.server.http.bearer_tokens import new_token
     from orchestrator.ui.app import make_app
     from orchestrator.ui.scope import Scope
 

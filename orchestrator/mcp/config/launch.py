@@ -20,7 +20,7 @@ from orchestrator.mcp.transports.runners import runner_of
 VARIABLE = re.compile(
     r"\$\{(?:file:(?P<file>[^}]+)|(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?)\}"
 )
-BARE = re.compile(r"\$(?=[A-Za-z_])(\w+)")
+_BARE = re.compile(r"\$(?=[A-Za-z_])(\w+)")
 """A variable, also in Gemini CLI's notation."""
 _OWN = Path(sys.executable).parent
 _OF_NODE = frozenset({"node", "npm", "npx", "corepack"})
@@ -160,7 +160,7 @@ def at_home(text: str) -> str:
 
 def braced(text: str) -> str:
     """Write `$NAME` as `${NAME}`: Gemini CLI expands both."""
-    return BARE.sub(r"${\1}", text)
+    return _BARE.sub(r"${\1}", text)
 
 
 def environment() -> Mapping[str, str]:

@@ -12,7 +12,15 @@ a worker, by the company's identity provider (ID-JAG)
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AliasChoices,
+    AliasGenerator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 
 Replace = Callable[[str, str], str]
 """Returns a text with its variables replaced. The first argument names the text in errors."""
@@ -20,16 +28,25 @@ Replace = Callable[[str, str], str]
 _Secret = Annotated[str, Field(repr=False)]
 
 
+def _spellings(name: str) -> AliasChoices:
+    """Return the spellings of a setting in the files of clients: `clientId`, `client_id` and `CLIENT_ID`."""
+    return AliasChoices(to_camel(name), name, name.upper())
+
+
 class _Block(BaseModel):
     model_config = ConfigDict(
-        extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
+        defer_build=True,
+        alias_generator=AliasGenerator(validation_alias=_spellings),
     )
 
     def expanded(self, where: str, replace: Replace) -> Self:
         """Return the block with the variables of its texts replaced."""
         changes = dict[str, Any]()
         for name, value in self:
-            path = f"{where}.{_SPELT.get(name, name)}"
+            path = f"{where}.{to_camel(name)}"
             if isinstance(value, str):
                 changes[name] = replace(path, value)
             elif isinstance(value, _Block):
@@ -57,21 +74,17 @@ class IdentityProvider(_Block):
         subject_token_type: The type of this token.
     """
 
-    token_endpoint: str = Field(validation_alias=AliasChoices("tokenEndpoint", "token_endpoint"))
-    client_id: str = Field(validation_alias=AliasChoices("clientId", "client_id"))
-    client_secret: _Secret = Field(
-        default="", validation_alias=AliasChoices("clientSecret", "client_secret")
-    )
-    subject_token: _Secret = Field(validation_alias=AliasChoices("subjectToken", "subject_token"))
-    subject_token_type: str = Field(
-        default="urn:ietf:params:oauth:token-type:id_token",
-        validation_alias=AliasChoices("subjectTokenType", "subject_token_type"),
-    )
+    token_endpoint: str
+    client_id: str
+    client_secret: _Secret = ""
+    subject_token: _Secret
+    subject_token_type: str = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 
 
 class OAuth(_Block):
-    """OAuth settings of a server, in the form of Claude Code and Gemini CLI ("oauth") or Cursor ("auth"). All are
-    optional.
+    """OAuth settings of a server, in the form of Claude Code and Gemini CLI ("oauth") or Cursor ("auth").
+
+    All are optional.
 
     Attributes:
         client_id: An id from the server's operator, or the https address of a client metadata document. Without it,
@@ -86,30 +99,18 @@ class OAuth(_Block):
         identity_provider: Gives a worker its ID-JAG.
     """
 
-    client_id: str = Field(
-        default="", validation_alias=AliasChoices("clientId", "client_id", "CLIENT_ID")
-    )
-    client_secret: _Secret = Field(
-        default="", validation_alias=AliasChoices("clientSecret", "client_secret", "CLIENT_SECRET")
-    )
+    client_id: str = ""
+    client_secret: _Secret = ""
     scopes: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("scopes", "scope"))
-    callback_port: int = Field(
-        default=0, ge=0, le=65535, validation_alias=AliasChoices("callbackPort", "callback_port")
-    )
+    callback_port: Annotated[int, Field(ge=0, le=65535)] = 0
     grant: Literal["authorization_code", "client_credentials", "jwt-bearer"] = Field(
         default="authorization_code",
         validation_alias=AliasChoices("grant", "grantType", "grant_type"),
     )
     issuer: str = ""
-    private_key: _Secret = Field(
-        default="", validation_alias=AliasChoices("privateKey", "private_key")
-    )
-    signing_algorithm: str = Field(
-        default="RS256", validation_alias=AliasChoices("signingAlgorithm", "signing_algorithm")
-    )
-    identity_provider: IdentityProvider | None = Field(
-        default=None, validation_alias=AliasChoices("identityProvider", "identity_provider")
-    )
+    private_key: _Secret = ""
+    signing_algorithm: str = "RS256"
+    identity_provider: IdentityProvider | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -152,14 +153,3 @@ class OAuth(_Block):
 
 
 _SECRETS = frozenset({"client_secret", "private_key", "subject_token"})
-_SPELT = {
-    "client_id": "clientId",
-    "client_secret": "clientSecret",
-    "private_key": "privateKey",
-    "signing_algorithm": "signingAlgorithm",
-    "identity_provider": "identityProvider",
-    "token_endpoint": "tokenEndpoint",
-    "subject_token": "subjectToken",
-    "subject_token_type": "subjectTokenType",
-}
-"""The names of settings in a file, for errors."""

@@ -152,7 +152,7 @@ class ServerSpec(BaseModel):
         }
 
     @model_validator(mode="after")
-    def _one_transport(self) -> Self:
+    def _require_fitting_transport(self) -> Self:
         kind = self.type.lower()
         if kind in {"ws", "websocket"}:
             raise ValueError(
@@ -423,8 +423,9 @@ class McpConfig:
         return "" if self.source == "mcpServers" else str(Path(self.source).absolute())
 
     def keeping(self, before: "McpConfig") -> "McpConfig":
-        """Return this configuration with an earlier one's entries instead of entries that are broken now. Warns about
-        them.
+        """Return this configuration with an earlier one's entries instead of entries that are broken now.
+
+        Warns about the broken entries.
         """
         servers = dict(self.servers)
         for name, spec in self.servers.items():
@@ -466,7 +467,8 @@ def _is_off(entry: Any) -> bool:
 
 
 def _spec(name_in_file: str, entry: Any, source: str) -> ServerSpec:
-    spec, problem = ServerSpec.model_construct(), ""
+    spec = ServerSpec.model_construct()
+    problem = ""
     # No store takes half of a surrogate pair.
     name = name_in_file.encode("utf-8", "backslashreplace").decode()
     if name != name_in_file:

@@ -1,8 +1,7 @@
 """Profiles: named subsets of a configuration's servers and tools, each with its own approval policy and overrides.
 
-A client sees only the tools of its profile. A tool outside the profile cannot be found, described or called by that
-client. A parameter with a fixed value is hidden, the client cannot set it, and its value is masked in results and
-errors.
+A client sees only the tools of its profile. It can find, describe and call no other tool. A parameter with a fixed
+value is hidden, the client cannot set it, and its value is masked in results and errors.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,12 +11,12 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic.alias_generators import to_camel
 
 from orchestrator.catalogue.export import exported_name
 from orchestrator.catalogue.schema import gathered
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
-from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidArguments, InvalidConfig
 from orchestrator.mcp.config.launch import Expansion, environment
 from orchestrator.records.call import Approve
@@ -55,10 +54,11 @@ class Parameter(_Strict):
 class Hints(_Strict):
     """MCP's hints, where a profile's author knows better than the server."""
 
-    read_only: Annotated[StrictBool | None, Field(validation_alias="readOnlyHint")] = None
-    destructive: Annotated[StrictBool | None, Field(validation_alias="destructiveHint")] = None
-    idempotent: Annotated[StrictBool | None, Field(validation_alias="idempotentHint")] = None
-    open_world: Annotated[StrictBool | None, Field(validation_alias="openWorldHint")] = None
+    model_config = ConfigDict(alias_generator=lambda name: f"{to_camel(name)}Hint")
+    read_only: StrictBool | None = None
+    destructive: StrictBool | None = None
+    idempotent: StrictBool | None = None
+    open_world: StrictBool | None = None
 
 
 class Override(_Strict):
@@ -150,8 +150,9 @@ class Profile:
         return wanted is None or any(fnmatchcase(server, pattern) for pattern, _, _ in wanted)
 
     def has(self, key: str) -> bool:
-        """Return True if the profile includes a tool of the configuration. A renamed tool hides the tool that had the
-        name.
+        """Return True if the profile includes a tool of the configuration.
+
+        A renamed tool hides the tool that had the name.
         """
         if key in self.names and self.shown_key(key) == key:
             return False
@@ -263,11 +264,6 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(item)
 
 
-def secrets_of(values: Mapping[str, Any]) -> Secrets:
-    """Return the fixed values, which are masked in results and errors."""
-    return Secrets(texts(values))
-
-
 def read_profiles(section: Any, source: str, servers: Collection[str]) -> dict[str, Profile]:
     """Read the `profiles` of a file by name.
 
@@ -338,7 +334,9 @@ def _expanded(value: Any, where: str, text: Expansion) -> Any:
         return text.of(where, value)
     if isinstance(value, dict):
         return {name: _expanded(item, where, text) for name, item in value.items()}
-    return [_expanded(item, where, text) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_expanded(item, where, text) for item in value]
+    return value
 
 
 def _view(

@@ -15,12 +15,15 @@ class WatchedConfig:
 
     def __init__(self, path: Path, profile: str = "") -> None:
         """profile: Only its servers."""
-        self._path, self._profile, self._stamp = path, profile, _stamp(path)
+        self._path = path
+        self._profile = profile
+        self._stamp = _stamp(path)
         self.config = _warned(McpConfig.read(path, profile))
 
     def changed(self) -> McpConfig | None:
         """Return the new configuration if the file changed. A file that cannot be read is logged once."""
-        before, self._stamp = self._stamp, _stamp(self._path)
+        before = self._stamp
+        self._stamp = _stamp(self._path)
         if self._stamp == before:
             return None
         try:
@@ -47,6 +50,6 @@ def _stamp(path: Path) -> tuple[int, ...]:
         status = path.stat()
     except OSError:
         return (0,)
-    return (
-        (status.st_mtime_ns, status.st_size, status.st_ino) if stat.S_ISREG(status.st_mode) else ()
-    )
+    if not stat.S_ISREG(status.st_mode):
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino

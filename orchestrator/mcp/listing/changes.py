@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 Tools = tuple[Tool, ...]
 
-_GAP_S, _MOST_GAP_S = 0.5, 30.0
+_GAP_S = 0.5
+_MOST_GAP_S = 30.0
 """Seconds before a server is listed again. The pause doubles if nothing changed or the listing failed."""
 _LISTEN_AGAIN_S = 2.0
 """Seconds before a stream of notifications is reopened. Proxies often end such streams."""

@@ -42,7 +42,7 @@ def used_parts(tool: Any) -> Any:
     if isinstance(schema, dict):
         used["inputSchema"] = _repaired_schema(schema)
     if "_meta" in used:
-        used["_meta"] = _own_meta(used["_meta"])
+        used["_meta"] = _routing_meta(used["_meta"])
     hints = used.pop("annotations", None)
     if isinstance(hints, dict):
         used["annotations"] = {
@@ -64,7 +64,7 @@ def _repaired_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _own_meta(meta: Any) -> dict[str, Any]:
+def _routing_meta(meta: Any) -> dict[str, Any]:
     """Return the metadata that routing uses. The rest is kept aside, for clients."""
     if isinstance(meta, dict) and RELATIONS in meta:
         return {RELATIONS: meta[RELATIONS]}

@@ -108,31 +108,29 @@ async def read_skills(client: "Client", skip: Skip) -> list[Skill]:
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         page = await _page(client, cursor)
-        for entry in page["skills"][:_MAX_SKILLS]:
+        for entry in page.skills[:_MAX_SKILLS]:
             skill = _skill(entry, skip)
             if skill is not None:
                 skills.append(skill)
         former = cursor
-        cursor = page.get("nextCursor")
+        cursor = page.next_cursor
         if not cursor or cursor == former or len(skills) > _MAX_SKILLS:
             break
     return skills[:_MAX_SKILLS]
 
 
-async def _page(client: "Client", cursor: str | None) -> dict[str, Any]:
-    from mcp.types import PaginatedRequestParams, Request, Result
+async def _page(client: "Client", cursor: str | None) -> Any:
+    from mcp.types import PaginatedRequestParams, PaginatedResult, Request
 
     class ListSkillsRequest(Request[PaginatedRequestParams, Literal["skills/list"]]):
         method: Literal["skills/list"] = "skills/list"
         params: PaginatedRequestParams
 
-    class ListSkillsResult(Result):
-        model_config = ConfigDict(extra="allow")
+    class ListSkillsResult(PaginatedResult):
         skills: list[Any]
 
     request: Any = ListSkillsRequest(params=PaginatedRequestParams(cursor=cursor))
-    result = await client.session.send_request(request, ListSkillsResult)
-    return result.model_dump(by_alias=True)
+    return await client.session.send_request(request, ListSkillsResult)
 
 
 def _skill(entry: Any, skip: Skip) -> Skill | None:

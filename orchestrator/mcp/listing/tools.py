@@ -16,7 +16,7 @@ from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config.parse import ServerSpec
 from orchestrator.mcp.listing.repair import problem, repair_answer, used_parts
 from orchestrator.mcp.listing.skills import Skill, read_skills, skill_tools
-from orchestrator.mcp.meta import answer_meta
+from orchestrator.mcp.passed_messages import answer_meta
 from orchestrator.records.tool import Annotations, Tool
 
 if TYPE_CHECKING:
@@ -150,9 +150,7 @@ class Listing:
 
     def _skip(self, tool: str, reason: str) -> None:
         self._last_problem = self.secrets.redact(f"its tool {tool} cannot be read ({reason})")
-        if tool not in self._skipped:
-            self._skipped.add(tool)
-            logger.warning("server %s: %s and is skipped", self._spec.name, self._last_problem)
+        self.warn_once(f"{self._last_problem} and is skipped")
 
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
         """Return the tools that the entry includes and that can be read.
@@ -242,17 +240,15 @@ class Listing:
         redacted = {name: _redacted(value, self.secrets) for name, value in fields.items()}
         if self.secrets.are_in(f"{record.name} {compact(redacted)}"):
             raise InvalidCatalogue("a name in it holds a secret of the server's entry")
-        tool = self._with_own_relations(
+        tool = self._with_relations_within(
             {**redacted, "server": self._spec.name, "name": record.name}
         )
         if self._spec.trust_annotations:
             return tool
         return replace(tool, annotations=_stricter(tool.annotations), hash="")
 
-    def _with_own_relations(self, record: dict[str, Any]) -> Tool:
-        """Return the tool with the relations that it states to tools of its own server. Relations to other servers are
-        ignored.
-        """
+    def _with_relations_within(self, record: dict[str, Any]) -> Tool:
+        """Return the tool with the relations that it states to tools of its server, and no others."""
         try:
             tool = tool_from(record)
         except InvalidCatalogue as error:

@@ -65,8 +65,9 @@ class Callback:
         )
 
     def take(self, address: str) -> str:
-        """Accept the address that the browser was sent to. Returns the text to show, or "" if it belongs to another
-        sign-in.
+        """Accept the address that the browser was sent to.
+
+        Returns the text to show, or "" if the address belongs to another sign-in.
         """
         parts = urlsplit(address.strip())
         answer = {name: values[0] for name, values in parse_qs(parts.query).items()}

@@ -27,6 +27,7 @@ from orchestrator.mcp.config.launch import Launch
 from orchestrator.mcp.config.parse import ServerSpec
 from orchestrator.mcp.signin.addresses import refuse_link_local
 from orchestrator.mcp.signin.files import SignIn
+from orchestrator.mcp.transports.http_client import json_text
 from orchestrator.options import CLIENT_METADATA_URL
 
 MOST_BYTES = 2**20
@@ -177,7 +178,7 @@ class SignInProvider(OAuthClientProvider):
         """Return the sign-in with a new token, or None if the server requires a person again."""
         self.take(kept)
         response = await send_bounded(await self._refresh_token())
-        if response.status_code in (400, 401) and _error_of(response):
+        if response.status_code in (400, 401) and json_text(response.content, "error"):
             return None
         if response.status_code != 200 or not await self._handle_refresh_response(response):
             raise ServerUnavailable(
@@ -231,7 +232,7 @@ async def with_other_method(
     if response.status_code not in (400, 401) or request.method != "POST":
         return None
     await response.aread()
-    error = _error_of(response)
+    error = json_text(response.content, "error")
     client = context.client_info
     if error == "invalid_client_metadata" and client is None:
         body = json.loads(request.content) | {"token_endpoint_auth_method": "client_secret_post"}
@@ -305,10 +306,3 @@ def _configured_client(
 
 def _plain(model: BaseModel | None) -> dict[str, Any] | None:
     return model.model_dump(mode="json", exclude_none=True) if model else None
-
-
-def _error_of(response: httpx2.Response) -> str:
-    try:
-        return str(response.json()["error"])
-    except (ValueError, TypeError, KeyError):
-        return ""

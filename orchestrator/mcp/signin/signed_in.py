@@ -66,8 +66,7 @@ class SignedIn(httpx2.Auth):
         """Return the sign-in with a newer token, or None if only a person can get one.
 
         Only one process renews at a time, and it first checks whether another process has renewed, because a renewal
-        may invalidate earlier tokens. A renewal is not cancelled, because its response has the only token for the next
-        renewal.
+        may invalidate earlier tokens. A renewal is not cancelled, because its response has the only token for the next.
         """
         newer: SignIn | None = None
         with anyio.CancelScope(shield=True):

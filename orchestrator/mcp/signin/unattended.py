@@ -34,7 +34,11 @@ from orchestrator.mcp.signin.provider import (
     with_other_method,
 )
 from orchestrator.mcp.signin.signed_in import require_encryption
-from orchestrator.mcp.transports.http_client import CredentialsRefused, further_scope
+from orchestrator.mcp.transports.http_client import (
+    CredentialsRefused,
+    further_scope,
+    json_text,
+)
 
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
@@ -168,13 +172,13 @@ class _Assertions:
         if identity is None:
             raise InvalidConfig(f"server {self._spec.name!r}: oauth.identityProvider is missing")
         response = await send_bounded(_exchange(identity, audience, resource))
-        try:
-            return str(response.json()["access_token"])
-        except (ValueError, TypeError, KeyError):
+        assertion = json_text(response.content, "access_token")
+        if assertion is None:
             raise Unauthorised(
                 f"the identity provider {identity.token_endpoint} gave no ID-JAG "
                 f"(HTTP {response.status_code}: {response.text[:200]})"
-            ) from None
+            )
+        return assertion
 
 
 def _exchange(identity: IdentityProvider, audience: str, resource: str) -> httpx2.Request:

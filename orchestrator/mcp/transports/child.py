@@ -48,12 +48,16 @@ _BEGIN = 'read -r _ && exec "$@"'
 """Starts the server after its watcher, so that it is watched from the first moment."""
 
 _CHUNK = 65_536
-_TAIL_CHARS, _TAIL_BYTES = 200, 65_536
+_TAIL_CHARS = 200
+_TAIL_BYTES = 65_536
 _LATEST = 40
 """The last lines of standard error that are searched for the cause of a failure."""
-_READ_ON, _PAUSE_S = 2**20, 0.05
+_READ_ON = 2**20
+_PAUSE_S = 0.05
 """Bytes of standard error that are read at once. A server that writes more has to wait."""
-_GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
+_GRACE_S = 2.0
+_HASTE_S = 0.2
+_POLL_S = 0.01
 _ROLLBACK_S = 20.0
 """Seconds to stop. npx needed up to 9 s to remove a half-finished installation, and being killed breaks its cache."""
 
@@ -90,7 +94,7 @@ class Child:
         self.pid = 0
         self.returncode: int | None = None
         self._pace = pace
-        self._said = b""
+        self._stderr = b""
         self.answered = False
         self.install_failure = ""
         self._addresses: list[str] = []
@@ -136,7 +140,7 @@ class Child:
         """Keep the last part of the standard error."""
         read = 0
         while chunk := await pipe.read(_CHUNK):
-            self._said = (self._said + chunk)[-_TAIL_BYTES:]
+            self._stderr = (self._stderr + chunk)[-_TAIL_BYTES:]
             read += len(chunk)
             if read > _READ_ON:
                 await anyio.sleep(_PAUSE_S)
@@ -144,8 +148,9 @@ class Child:
     async def _receive(
         self, pipe: StreamReader, incoming: "MemoryObjectSendStream[SessionMessage | Exception]"
     ) -> None:
-        """Pass messages on. When nobody receives them any more, keep reading for a while, so that a writing server can
-        exit.
+        """Pass messages on.
+
+        When nobody receives them any more, keep reading for a while, so that a writing server can exit.
         """
         async with incoming:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -181,14 +186,14 @@ class Child:
         process._transport.close()  # noqa: SLF001
 
     @property
-    def said(self) -> str:
+    def stderr(self) -> str:
         """The last part of its standard error, secrets included."""
-        return self._said.decode("utf-8", "replace")
+        return self._stderr.decode("utf-8", "replace")
 
     def last_words(self, secrets: Secrets) -> str:
         """Return one line with how the process ended and the cause from its standard error, redacted and shortened."""
-        output = plain(self._said.decode("utf-8", "replace"))
-        lines = output.splitlines()[len(self._said) == _TAIL_BYTES :]
+        output = plain(self.stderr)
+        lines = output.splitlines()[len(self._stderr) == _TAIL_BYTES :]
         if self.answered:  # Older lines are about earlier requests.
             lines = lines[-_LATEST:]
         # Redacted first and then shortened: half of a secret is one too.
@@ -198,16 +203,20 @@ class Child:
         if tells_of_unnamed_address(shortened) and self._addresses:
             shortened.append(f"its entry names {' and '.join(self._addresses)}")
         text = " | ".join(shortened)
-        code = self.returncode
-        ended = (
-            ""
-            if code is None
-            else f"; exit code {code}"
-            if code >= 0
-            else f"; ended by signal {-code}"
-        )
+        ended = self._ending
+        if not text:
+            return ended
         remedy = "" if self.answered else python_remedy(output)
-        return f"{ended}{remedy}{STDERR_MARK}{text}" if text else ended
+        return f"{ended}{remedy}{STDERR_MARK}{text}"
+
+    @property
+    def _ending(self) -> str:
+        """A phrase for the way in which the process ended, "" while it runs."""
+        if self.returncode is None:
+            return ""
+        if self.returncode < 0:
+            return f"; ended by signal {-self.returncode}"
+        return f"; exit code {self.returncode}"
 
 
 def _shortened(line: str) -> str:

@@ -108,7 +108,8 @@ class GuardedClient(httpx2.AsyncClient):
         if "json" not in kind and not kind.startswith("text/plain"):
             return status
         text = response.content[:_MOST_REASON_BYTES].decode("utf-8", "replace")
-        reason = one_line(self._secrets.redact(_description(text)))
+        description = json_text(text, "error_description") or text  # Of an OAuth error.
+        reason = one_line(self._secrets.redact(description))
         if reason in ("", response.reason_phrase):
             return status
         end = "..." if len(reason) > _LONGEST_REASON else ""
@@ -197,12 +198,15 @@ def _unreached(request: httpx2.Request, error: Exception) -> str:
     return f"{origin} cannot be reached ({str(error) or type(error).__name__})"
 
 
-def _description(text: str) -> str:
-    """Return the description in an OAuth error, or the whole text."""
+def json_text(content: str | bytes, *path: str) -> str | None:
+    """Return the text under these names in JSON, or None if there is none."""
     try:
-        return str(json.loads(text)["error_description"])
+        value = json.loads(content)
+        for name in path:
+            value = value[name]
     except (ValueError, TypeError, KeyError, RecursionError):
-        return text
+        return None
+    return str(value)
 
 
 def further_scope(response: httpx2.Response) -> str:
@@ -258,7 +262,7 @@ def _fault_code(response: httpx2.Response) -> int | None:
         return faults.DENIED
     if status == 429:
         return faults.BUSY
-    message = _error_message(response)
+    message = json_text(response.content, "error", "message")
     if "mcp-session-id" in response.request.headers and _is_unknown_session(status, message):
         return faults.UNSENT
     if message is not None:
@@ -269,13 +273,6 @@ def _fault_code(response: httpx2.Response) -> int | None:
 def _is_unknown_session(status: int, message: str | None) -> bool:
     # Servers on the TypeScript library answer 400 with "Bad Request: ... session ID ..." where the protocol wants 404.
     return status in _UNKNOWN_SESSION or (status == 400 and "session" in (message or "").lower())
-
-
-def _error_message(response: httpx2.Response) -> str | None:
-    try:
-        return str(json.loads(response.content)["error"]["message"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
 
 
 def _error_response(request: httpx2.Request, code: int, message: str) -> httpx2.Response:

@@ -48,8 +48,8 @@ def python_remedy(output: str) -> str:
 def cause(lines: Iterable[str]) -> list[str]:
     """Return up to three lines with the cause of a failure.
 
-    These are the end of the last Python traceback, or the first line with an error and the following ones, or the last
-    lines.
+    These are the end of the last Python traceback. Without one, these are the first line with an error and the
+    following ones, or else the last lines.
     """
     plain = [_GROUP.sub("", line).rstrip() for line in lines]
     tracebacks = [number for number, line in enumerate(plain) if _TRACEBACK in line]

@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 
-_BURST, _A_SECOND, _A_CALL = 100.0, 100.0, 50.0
+_BURST = 100.0
+_A_SECOND = 100.0
+_A_CALL = 50.0
 
 
 class Pace:
-    """Limits the rate at which a server's messages are read: a burst, then a number per second, and more for each
-    call.
+    """Limits the rate at which a server's messages are read: a burst, then so many a second, and more for each call.
 
     A server that floods waits, so that other work gets its time.
     """
 
     def __init__(self) -> None:
-        self._left, self._at = _BURST, 0.0
+        self._left = _BURST
+        self._at = 0.0
 
     def allow_call(self) -> None:
         self._left = min(_BURST, self._left + _A_CALL)
@@ -51,7 +53,10 @@ class Watched:
         mend: Callable[[Any], Awaitable[None]],
         ended: Callable[[], None],
     ) -> None:
-        self._inner, self._pace, self._mend, self._ended = inner, pace, mend, ended
+        self._inner = inner
+        self._pace = pace
+        self._mend = mend
+        self._ended = ended
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -153,10 +158,10 @@ async def sse(
             async for message in read:
                 await incoming.send(message)
 
-    own = SseClient(launch, streams, auth, incoming.send)
+    sse_http = SseClient(launch, streams, auth, incoming.send)
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> SseClient:
-        return own  # It has the entry's headers, and no limit on the time between events.
+        return sse_http  # It has the entry's headers, and no limit on the time between events.
 
     async with (
         incoming,

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from mcp import MCPError
@@ -19,6 +19,7 @@ from mcp.types import (
     ElicitResult,
     ErrorData,
     InputRequest,
+    InputRequiredResult,
     InputResponse,
     ListRootsResult,
     LoggingLevel,
@@ -28,7 +29,7 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from orchestrator.common.redact import Secrets
-from orchestrator.mcp.masked import masked_model
+from orchestrator.mcp.passed_messages import masked_model
 from orchestrator.server.sessions.outcome_recorder import Conversation
 
 Context = ServerRequestContext[Any, Any]
@@ -47,13 +48,27 @@ def is_modern(context: Context) -> bool:
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
+class InputRequired(Exception):
+    """Raised where the client has to ask its user, and then to repeat the call."""
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        self.result = result
+
+
+def answer_in_request(params: Any, question_id: str, question: InputRequest) -> InputResponse:
+    """Return the answer that a repeated request of 2026-07-28 has. Raises InputRequired if it has none."""
+    answer: InputResponse | None = (params.input_responses or {}).get(question_id)
+    if answer is None:
+        raise InputRequired(InputRequiredResult(input_requests={question_id: question}))
+    return answer
+
+
 class ClientAsker:
     """A client with a request in progress (an `Asker` of `mcp.server_requests`).
 
     Attributes:
         context: The request. It is replaced when a client of 2026-07-28 sends it again with answers.
         who: The client's conversation.
-        tenant: Its tenant.
         log_level: The lowest level of log messages that the client wants, or "".
         is_open: True until the request has been answered.
         fixed: Values that the client never reads.
@@ -65,8 +80,7 @@ class ClientAsker:
 
     def __init__(self, context: Context, who: Conversation, log_level: str) -> None:
         self.context = context
-        self.who: object = who
-        self.tenant = who.tenant
+        self.who = who
         self.log_level = log_level
         self.is_open = True
         self.fixed = Secrets()
@@ -99,8 +113,23 @@ class ClientAsker:
         except MCPError as error:
             return error.error
 
+    @property
+    def open_questions(self) -> dict[str, InputRequest]:
+        """The questions that have no answer yet, by id."""
+        return {
+            question_id: question
+            for question_id, (question, answer) in self.questions.items()
+            if not answer.done()
+        }
+
+    def take_answers(self, answers: Mapping[str, InputResponse]) -> None:
+        """Pass the client's answers to the servers that asked."""
+        for question_id in self.open_questions.keys() & answers.keys():
+            self.questions[question_id][1].set_result(answers[question_id])
+
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass the progress of a call on. A client that has a handle polls it."""
+        message = message and self.fixed.redact(message)
         if not self.is_handed_over:
             await self.context.session.report_progress(progress, total, message)
             return
@@ -144,9 +173,11 @@ async def deliver(sending: Awaitable[None]) -> None:
 
 def _lacking_capability(context: Context, request: InputRequest) -> str:
     """Return the capability that the client lacks for a request, or ""."""
-    capabilities = context.session.client_capabilities
     if isinstance(request, ElicitRequest):
-        return _lacking_elicitation(context, request)
+        if isinstance(request.params, ElicitRequestURLParams):
+            return "" if can_ask_by_url(context) else "elicitation by URL"
+        return "" if can_ask_by_form(context) else "elicitation by form"
+    capabilities = context.session.client_capabilities
     if isinstance(request, CreateMessageRequest):
         sampling = capabilities.sampling if capabilities else None
         wants_tools = request.params.tools is not None or request.params.tool_choice is not None
@@ -155,17 +186,26 @@ def _lacking_capability(context: Context, request: InputRequest) -> str:
     return "" if capabilities and capabilities.roots else "roots"
 
 
-def _lacking_elicitation(context: Context, request: ElicitRequest) -> str:
+def can_ask_by_form(context: Context) -> bool:
+    """Return True if the client can show its user a form."""
     capabilities = context.session.client_capabilities
-    elicitation = capabilities.elicitation if capabilities else None
-    if isinstance(request.params, ElicitRequestURLParams):
-        can_ask_by_url = (
-            elicitation and elicitation.url and context.protocol_version != _WITHOUT_URL_ELICITATION
-        )
-        return "" if can_ask_by_url else "elicitation by URL"
+    elicitation = capabilities and capabilities.elicitation
     # A client that declares neither mode has the form, as before there were modes.
-    can_ask_by_form = elicitation and (elicitation.form or not elicitation.url)
-    return "" if can_ask_by_form else "elicitation by form"
+    return bool(elicitation and (elicitation.form or not elicitation.url))
+
+
+def can_ask_by_url(context: Context) -> bool:
+    """Return True if the client can show its user a link."""
+    capabilities = context.session.client_capabilities
+    elicitation = capabilities and capabilities.elicitation
+    has_mode = context.protocol_version != _WITHOUT_URL_ELICITATION
+    return bool(elicitation and elicitation.url is not None and has_mode)
+
+
+def extensions_of(context: Context) -> dict[str, Any]:
+    """Return the extensions that the client declares, with their settings."""
+    capabilities = context.session.client_capabilities
+    return (capabilities and capabilities.extensions) or {}
 
 
 def _with_elicitation_id(request: InputRequest) -> InputRequest:

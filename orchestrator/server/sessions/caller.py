@@ -2,49 +2,57 @@
 
 from typing import Any
 
+from mcp.server.auth.provider import AccessToken
+
 from orchestrator.common.os_user import os_user
 from orchestrator.errors import UnknownTenant
 from orchestrator.server.sessions.asker import Context
 from orchestrator.server.sessions.outcome_recorder import Conversation
 
 
-def http_scope(context: Context) -> Any:
-    """Return the ASGI scope of a request, or None over stdio."""
-    return None if context.request is None else context.request.scope
+def token_of(context: Context) -> AccessToken | None:
+    """Return the bearer token of a request over HTTP."""
+    return getattr(_scope(context).get("user"), "access_token", None)
 
 
-def token_tenant(context: Context) -> str:
-    """Return the tenant of a request's token. Raises UnknownTenant without a token."""
-    user = _user(context)
-    if user is None:
-        raise UnknownTenant(
-            "this request has no token, so its tenant is unknown: send an Authorization header with a bearer token"
-        )
-    return str(user.access_token.client_id)
+def conversation_of(context: Context, tenant: str | None) -> Conversation:
+    """Return the conversation of a request.
 
+    Its actor is the holder of the token, or the user of the operating system over stdio. A client chooses its own name,
+    so the name says nothing about the person: with twenty names, one person would count as twenty in the experience.
 
-def conversation_of(context: Context, tenant: str) -> Conversation:
-    """Return the conversation of a tenant's request."""
-    return Conversation(tenant, _actor(context), _session(context))
+    Args:
+        context: The request.
+        tenant: The tenant of all requests. None: the tenant of the token.
 
-
-def _actor(context: Context) -> str:
-    """Return the actor: the holder of the request's token, or the user of the operating system over stdio.
-
-    A client chooses its own name, so the name says nothing about the person. With twenty names, one person would count
-    as twenty in the experience.
+    Raises:
+        UnknownTenant: There is no token.
     """
-    user = _user(context)
-    return os_user() if user is None else str(user.access_token.subject or "")
+    token = token_of(context)
+    if tenant is None:
+        if token is None:
+            raise UnknownTenant(
+                "this request has no token, so its tenant is unknown: send an Authorization header with a bearer token"
+            )
+        tenant = token.client_id
+    actor = os_user() if token is None else token.subject or ""
+    # Over stdio the process is the session.
+    session = "" if context.request is None else context.request.headers.get("mcp-session-id", "")
+    return Conversation(tenant, actor, session)
 
 
-def _session(context: Context) -> str:
-    """Return the session over HTTP.
+def profile_of(context: Context, only: str) -> str:
+    """Return the name of the profile for a request, from its token, its path or the server, or "".
 
-    "" over stdio, where the process is the session, and for a client without sessions.
+    Args:
+        context: The request.
+        only: The profile for all clients of the server.
     """
-    return context.request.headers.get("mcp-session-id", "") if context.request is not None else ""
+    token = token_of(context)
+    of_token = (token.claims or {}).get("profile") if token else ""
+    return of_token or only or _scope(context).get("path_params", {}).get("profile", "")
 
 
-def _user(context: Context) -> Any:
-    return context.request.scope.get("user") if context.request is not None else None
+def _scope(context: Context) -> Any:
+    """Return the ASGI scope of a request. It is empty over stdio."""
+    return {} if context.request is None else context.request.scope

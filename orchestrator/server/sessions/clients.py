@@ -3,40 +3,58 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent
 from mcp.shared.subscriptions import ResourceUpdated, event_to_notification
 from mcp.types import LOG_LEVEL_META_KEY
 
-from orchestrator.server.sessions.asker import ClientAsker, Context, deliver, is_modern
+from orchestrator.server.sessions.asker import (
+    ClientAsker,
+    Context,
+    deliver,
+    extensions_of,
+    is_modern,
+)
 from orchestrator.server.sessions.outcome_recorder import Conversation
 
 ServerResource = tuple[str, str]
 """A server and its own URI of a resource."""
 
 
+@dataclass(slots=True)
+class _Client:
+    """A connected client.
+
+    Attributes:
+        tenant: Its tenant, "" until it has said that it is initialized. From then on it receives notifications.
+        session: Its session.
+        log_level: The lowest level of log messages that it wants, or "".
+        subscribed: The resources that it has subscribed to by URI. None: it has subscribed to none yet.
+    """
+
+    tenant: str = ""
+    session: Any = None
+    log_level: str = ""
+    subscribed: dict[str, ServerResource] | None = None
+
+
 class Clients:
     """The connected clients of each tenant."""
 
     def __init__(self) -> None:
-        self._sessions: defaultdict[str, WeakKeyDictionary[Connection, Any]] = defaultdict(
-            WeakKeyDictionary
-        )
-        self._log_levels: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
-        self._subscribed: WeakKeyDictionary[Connection, dict[str, ServerResource]] = (
-            WeakKeyDictionary()
-        )
+        self._clients: dict[Connection, _Client] = {}
+        """The clients of an earlier protocol, until their sessions end. Those of 2026-07-28 have no sessions."""
         self._stdio_client: ClientAsker | None = None
         self._stdio_extensions: dict[str, Any] | None = None
         self._buses = defaultdict[str, InMemorySubscriptionBus](InMemorySubscriptionBus)
 
     @property
-    def tenants(self) -> list[str]:
+    def tenants(self) -> set[str]:
         """The tenants with clients that can receive notifications of changes."""
-        return [*{*self._buses, *self._sessions}]
+        return {*self._buses, *(client.tenant for client in self._clients.values())} - {""}
 
     def bus(self, tenant: str) -> InMemorySubscriptionBus:
         """Return the tenant's bus. Its events go to listening clients of protocol 2026-07-28."""
@@ -44,7 +62,9 @@ class Clients:
 
     def opened(self, tenant: str, context: Context) -> None:
         """Register a client of an earlier protocol, which receives notifications while it is connected."""
-        self._sessions[tenant][_connection(context)] = context.session
+        client = self._client(context)
+        client.tenant = tenant
+        client.session = context.session
         if context.request is None:
             self._stdio_client = ClientAsker(context, Conversation(tenant, "stdio", ""), "")
 
@@ -57,21 +77,20 @@ class Clients:
     def note_extensions(self, context: Context) -> None:
         """Keep the extensions of a client over stdio, which states them with each request of 2026-07-28."""
         if context.request is None and is_modern(context):
-            capabilities = context.session.client_capabilities
-            self._stdio_extensions = (capabilities and capabilities.extensions) or {}
+            self._stdio_extensions = extensions_of(context)
 
     def stdio_extensions(self) -> dict[str, Any] | None:
         """Return the extensions of the client over stdio, or None if it does not state them, and over HTTP."""
         return self._stdio_extensions
 
     def set_log_level(self, context: Context, level: str) -> None:
-        self._log_levels[_connection(context)] = level
+        self._client(context).log_level = level
 
     def log_level(self, context: Context) -> str:
         """Return the lowest level of log messages that the client wants, or ""."""
         if is_modern(context):
             return str((context.meta or {}).get(LOG_LEVEL_META_KEY) or "")
-        return self._log_levels.get(_connection(context), "")
+        return self._client(context).log_level
 
     def subscribed(
         self, context: Context, on_left: Callable[[ServerResource], None]
@@ -82,31 +101,42 @@ class Clients:
             context: The client's request.
             on_left: Is called with each resource that is left when the client's session ends.
         """
-        connection = _connection(context)
-        if connection not in self._subscribed:
-            resources = self._subscribed[connection] = {}
+        client = self._client(context)
+        if client.subscribed is None:
+            resources = client.subscribed = {}
 
             def leave() -> None:
                 for resource in resources.values():
                     on_left(resource)
 
-            connection.exit_stack.callback(leave)
-        return self._subscribed[connection]
+            _connection(context).exit_stack.callback(leave)
+        return client.subscribed
 
     async def publish(self, tenant: str, *events: ServerEvent) -> None:
         """Send events to the tenant's clients that receive such events."""
         for event in events:
-            await self.bus(tenant).publish(event)
-            sessions = [
-                session
-                for connection, session in self._sessions[tenant].items()
-                if not isinstance(event, ResourceUpdated)
-                or event.uri in self._subscribed.get(connection, ())
-            ]
+            if tenant in self._buses:
+                await self._buses[tenant].publish(event)
             notification = event_to_notification(event, {})
-            await asyncio.gather(
-                *(deliver(session.send_notification(notification)) for session in sessions)
-            )
+            sending = [
+                deliver(client.session.send_notification(notification))
+                for client in self._clients.values()
+                if client.tenant == tenant and _receives(client, event)
+            ]
+            await asyncio.gather(*sending)
+
+    def _client(self, context: Context) -> _Client:
+        connection = _connection(context)
+        if connection not in self._clients:
+            self._clients[connection] = _Client()
+            # Not by a weak reference: the session of a client refers to its connection.
+            connection.exit_stack.callback(self._clients.pop, connection)
+        return self._clients[connection]
+
+
+def _receives(client: _Client, event: ServerEvent) -> bool:
+    """Return True unless the event is about a resource that the client has not subscribed to."""
+    return not isinstance(event, ResourceUpdated) or event.uri in (client.subscribed or ())
 
 
 def _connection(context: Context) -> Connection:

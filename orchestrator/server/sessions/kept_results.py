@@ -10,8 +10,8 @@ import re
 import secrets
 import sys
 import threading
-from collections import OrderedDict, defaultdict
-from typing import Any
+from collections import Counter
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -45,24 +45,37 @@ class ReadArguments(BaseModel):
     )
 
 
-class KeptResults:
-    """The cut results of all clients, oldest first. A client reads only its own results.
+class _Kept(NamedTuple):
+    """A cut result: its client, and all of its text."""
 
-    A tenant's results never push out another tenant's: over the limit, the tenant that keeps the most loses its oldest
-    result.
+    owner: Owner
+    document: str
+
+    @property
+    def tenant(self) -> str:
+        tenant, _ = self.owner
+        return tenant
+
+    @property
+    def size(self) -> int:
+        return sys.getsizeof(self.document)
+
+
+class KeptResults:
+    """The cut results of all clients by handle, oldest first. A client reads only its own results.
+
+    A tenant's results never push out another tenant's. Over the limit, the tenant that keeps the most loses its oldest.
     """
 
     def __init__(self, max_tokens: int = MAX_RESULT_TOKENS) -> None:
         self.max_tokens = max_tokens
-        self._results: dict[str, OrderedDict[tuple[str, str], str]] = {}
-        self._bytes = defaultdict[str, int](int)
+        self._results: dict[str, _Kept] = {}
         self._lock = threading.Lock()
 
     def has_any(self, owner: Owner) -> bool:
         """Return True if a result of this client is kept."""
-        tenant, client = owner
         with self._lock:
-            return any(kept_for == client for kept_for, _ in self._results.get(tenant, ()))
+            return any(kept.owner == owner for kept in self._results.values())
 
     def keep(self, owner: Owner, text: str, structured: Any) -> str:
         """Keep a result and return its handle.
@@ -72,26 +85,21 @@ class KeptResults:
             text: The whole text.
             structured: The structured content, or None.
         """
-        tenant, client = owner
         handle = f"result-{secrets.token_hex(6)}"
-        document = _document(text, structured)
+        kept = _Kept(owner, _document(text, structured))
         with self._lock:  # Tenants' results are cut in different threads.
-            self._results.setdefault(tenant, OrderedDict())[client, handle] = document
-            self._bytes[tenant] += sys.getsizeof(document)
-            if len(self._results[tenant]) > _MAX_RESULTS_PER_TENANT:
-                self._drop_oldest(tenant)
-            self._make_room(tenant)
+            self._results[handle] = kept
+            self._make_room(kept.tenant)
         return handle
 
     def read(self, owner: Owner, asked: ReadArguments) -> str:
         """Return a part of a kept result within the token limit. Raises InvalidArguments for an unknown handle."""
-        tenant, client = owner
-        documents = self._results.get(tenant)
-        document = documents.get((client, asked.handle)) if documents else None
-        if document is None:
+        kept = self._results.get(asked.handle)
+        if kept is None or kept.owner != owner:
             raise InvalidArguments(
                 f"unknown result {asked.handle!r}: it was dropped, or the handle is wrong; call its tool again"
             )
+        document = kept.document
         if asked.find:
             return _hits(document, asked.find, asked.offset, self.max_tokens)
         part = _start_within(document[asked.offset :], self.max_tokens)
@@ -100,18 +108,24 @@ class KeptResults:
         return f"{part}\n[characters {asked.offset} to {end} of {len(document)}{more}]"
 
     def _make_room(self, tenant: str) -> None:
-        """Drop the oldest results of the largest tenants, but not the only one of this tenant."""
-        while sum(self._bytes.values()) > _MAX_BYTES:
-            largest = max(self._bytes, key=self._bytes.__getitem__)
-            if largest == tenant and len(self._results[tenant]) == 1:
-                break  # A result that has just been kept can be read, whatever its size.
-            self._drop_oldest(largest)
+        """Drop the oldest results over the limits, but not the only one of this tenant.
 
-    def _drop_oldest(self, tenant: str) -> None:
-        _, document = self._results[tenant].popitem(last=False)
-        self._bytes[tenant] -= sys.getsizeof(document)
-        if not self._results[tenant]:
-            del self._results[tenant], self._bytes[tenant]
+        A result that has just been kept can be read, whatever its size.
+        """
+        if len(self._handles(tenant)) > _MAX_RESULTS_PER_TENANT:
+            del self._results[self._handles(tenant)[0]]
+        sizes = Counter[str]()
+        for kept in self._results.values():
+            sizes[kept.tenant] += kept.size
+        while sizes.total() > _MAX_BYTES:
+            [(largest, _)] = sizes.most_common(1)
+            handles = self._handles(largest)
+            if largest == tenant and len(handles) == 1:
+                break
+            sizes[largest] -= self._results.pop(handles[0]).size
+
+    def _handles(self, tenant: str) -> list[str]:
+        return [handle for handle, kept in self._results.items() if kept.tenant == tenant]
 
 
 def _document(text: str, structured: Any) -> str:

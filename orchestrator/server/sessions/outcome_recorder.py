@@ -28,6 +28,11 @@ class Conversation(NamedTuple):
     actor: str
     session: str
 
+    @property
+    def client(self) -> tuple[str, str]:
+        """The client, in whatever session."""
+        return self.tenant, self.actor
+
 
 @dataclass(slots=True, eq=False)
 class _Search:
@@ -53,7 +58,8 @@ class OutcomeRecorder:
     """
 
     def __init__(self, router: Router, note: Callable[[str], None]) -> None:
-        self._router, self._note = router, note
+        self._router = router
+        self._note = note
         self._open = OrderedDict[Conversation, list[_Search]]()
         self._called = set[Conversation]()
         self._recording: set[asyncio.Task[None]] = set()

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from mcp.client.subscriptions import ListenNotSupportedError
@@ -25,10 +26,10 @@ class _Subscription:
     `accepted` ends when the server has answered the first attempt, with its error if it refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hold: Callable[["_Subscription"], Coroutine[Any, Any, None]]) -> None:
         self.clients = 0
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.task: asyncio.Task[None] | None = None
+        self.task = asyncio.create_task(hold(self))
 
 
 class Subscriptions:
@@ -46,8 +47,7 @@ class Subscriptions:
         resource = server, uri
         subscription = self._open.get(resource)
         if subscription is None:
-            subscription = self._open[resource] = _Subscription()
-            subscription.task = asyncio.create_task(self._hold(resource, subscription))
+            subscription = self._open[resource] = _Subscription(partial(self._hold, resource))
         subscription.clients += 1
         try:
             await asyncio.shield(subscription.accepted)
@@ -62,18 +62,14 @@ class Subscriptions:
             self._release((server, uri), subscription)
 
     async def close(self) -> None:
-        tasks = [
-            subscription.task
-            for subscription in self._open.values()
-            if subscription.task is not None
-        ]
+        tasks = [subscription.task for subscription in self._open.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _release(self, resource: tuple[str, str], subscription: _Subscription) -> None:
         subscription.clients -= 1
-        if subscription.clients == 0 and subscription.task is not None:
+        if subscription.clients == 0:
             subscription.task.cancel()
             self._forget(resource, subscription)
 

@@ -22,10 +22,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.server import concurrency_limit
-from orchestrator.server.bearer_tokens import BearerTokens
-from orchestrator.server.http_sessions import BoundedSessions
-from orchestrator.server.json_answers import JsonAnswers
+from orchestrator.server.http.bearer_tokens import BearerTokens
+from orchestrator.server.http.bounded_sessions import BoundedSessions
+from orchestrator.server.http.connection_limits import (
+    close_refused,
+    log_rate_limit,
+    uvicorn_settings,
+)
+from orchestrator.server.http.json_answers import JsonAnswers
 from orchestrator.server.stdio import on_signals
 
 PATH = "/mcp"
@@ -51,8 +55,8 @@ def make_app(
     """Return the ASGI app with streamable HTTP at /mcp, and at /mcp/PROFILE for each profile.
 
     Without a token, /healthz answers while the process runs, and /readyz while requests can be answered. Other requests
-    get 401 without a known token, 421 for a foreign host, and 403 from a page of a foreign origin, which prevents DNS
-    rebinding.
+    get 401 without a known token. They get 421 for a foreign host, and 403 from a page of a foreign origin, which
+    prevents DNS rebinding.
 
     Args:
         server: The MCP server.
@@ -105,8 +109,9 @@ async def _readyz(ready: Callable[[], Coroutine[Any, Any, bool]] | None, _: Requ
 
 
 class _Profiled:
-    """The endpoint that confines requests to the profile of their token, or of the server. Clients cannot choose
-    another one.
+    """The endpoint that confines requests to the profile of their token, or of the server.
+
+    Clients cannot choose another profile.
     """
 
     def __init__(self, endpoint: Any, profiles: Callable[[], Collection[str]], only: str) -> None:
@@ -147,15 +152,12 @@ class _Turns:
         await self._endpoint(scope, receive, send)
 
 
-async def _stop_nothing(after_s: float) -> None: ...
-
-
 async def serve_http(
     app: Any,
     host: str,
     port: int,
     started: Callable[[str], None],
-    stop: Callable[[float], Coroutine[Any, Any, None]] = _stop_nothing,
+    stop: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
     path: str = PATH,
 ) -> None:
     """Serve until a signal arrives. Requests in progress then have a limited time to finish.
@@ -165,7 +167,7 @@ async def serve_http(
         host: The address to listen on.
         port: The port, or 0 for any free port.
         started: Receives the URL.
-        stop: Ends the requests in progress.
+        stop: Ends the requests in progress after this time. Default: they end by themselves.
         path: The path of the endpoint in the URL.
     """
     listening = _listen(host, port)
@@ -188,14 +190,14 @@ async def serve_http(
             await asyncio.gather(stopping, return_exceptions=True)
 
     config = uvicorn.Config(
-        concurrency_limit.close_refused(app),
+        close_refused(app),
         access_log=False,
         timeout_graceful_shutdown=round(2 * _GRACE_S),
-        **concurrency_limit.uvicorn_settings(),
+        **uvicorn_settings(),
     )
     server = Stoppable(config)
     on_signals(lambda: setattr(server, "should_exit", True))
-    with contextlib.closing(listening), concurrency_limit.log_rate_limit():
+    with contextlib.closing(listening), log_rate_limit():
         # A Ctrl-C that came before ends it here, not in the midst of uvicorn's start.
         await asyncio.sleep(0)
         await server.serve([listening])

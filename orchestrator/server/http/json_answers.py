@@ -52,8 +52,8 @@ class _Answer:
 
     async def _read(self, start: dict[str, Any], message: dict[str, Any]) -> None:
         self._event += message.get("body", b"")
-        is_whole = self._event.endswith(_END_OF_EVENT)
-        if not is_whole and message.get("more_body", False):
+        is_complete = self._event.endswith(_END_OF_EVENT)
+        if not is_complete and message.get("more_body", False):
             return
         answer = _answer_in(bytes(self._event))
         if answer is None:

@@ -17,8 +17,7 @@ class _Session:
 
     Attributes:
         scope: The scope of its first request.
-        in_progress: The number of its requests in progress by method. A GET is in progress while the client listens for
-            notifications.
+        in_progress: The number of its requests in progress by method. A GET lasts while the client listens.
     """
 
     scope: Any

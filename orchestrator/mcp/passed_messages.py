@@ -1,4 +1,4 @@
-"""The `_meta` of requests, results and definitions on its way between a client and a server.
+"""What changes in a message that toolroute passes on: its `_meta`, and the secrets in its texts.
 
     a client's request   {"progressToken": 3, "traceparent": "00-4bf9...", "com.example/user": "ada"}
     the server receives  {"traceparent": "00-4bf9...", "com.example/user": "ada"}
@@ -8,11 +8,15 @@ that begin with `toolroute/` are for toolroute itself. All other keys are passed
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.redact import Secrets
-from orchestrator.errors import InvalidArguments
+from orchestrator.errors import InvalidArguments, ServerUnavailable
+
+M = TypeVar("M", bound=BaseModel)
 
 MOST_BYTES = 256 * 2**10
 """The maximum size of one `_meta` as JSON, in bytes. It is that of a tool's definition."""
@@ -28,6 +32,24 @@ _SESSION_KEYS = frozenset(
         "io.modelcontextprotocol/subscriptionId",
     }
 )
+
+
+def masked_model(model: M, secrets: Secrets) -> M:
+    """Return a record of the protocol with these values masked in all its texts.
+
+    Raises:
+        ServerUnavailable: A secret stands where the protocol wants another type than a text.
+    """
+    plain = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    clear = secrets.redact_json(plain)
+    if clear == plain:
+        return model
+    try:
+        return type(model).model_validate(clear)
+    except ValidationError:
+        raise ServerUnavailable(
+            f"a {type(model).__name__} of the server is left out: masking a secret in it makes it invalid"
+        ) from None
 
 
 def request_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
