@@ -154,6 +154,7 @@ def test_doctor_names_a_lost_tool_that_an_import_mends(
         found = toolroute("doctor", "--store", place)
         assert "!! store: " in found.stdout
         assert "'mail:send_7' are damaged" in found.stdout
+        assert "'mail:send_7' are damaged" in toolroute("tools", "list", "--store", place).stderr
         assert toolroute("tools", "import", str(file), "--store", place).exit_code == 0
         assert "ok store: " in toolroute("doctor", "--store", place).stdout
 

@@ -218,3 +218,15 @@ def test_the_command_line_and_the_environment_take_several_stores(
     drawn = toolroute("tools", "graph", "--store", own, "--store", NOBODY)
     assert f"source {NOBODY}: its tools are missing" in drawn.stderr
     assert "takes one store" in toolroute("tools", "sync", "--store", "a", "--store", "b").stderr
+
+
+@pytest.mark.parametrize("command", [["tools", "list"], ["tools", "import", "new.jsonl"], ["experience", "list"]])
+def test_the_first_store_is_not_another_tenants(
+    command: list[str], own: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Run
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("new.jsonl").write_text('{"server": "a", "name": "b"}')
+    refused = toolroute(*command, "--store", f"{own}#org:1")
+    assert refused.exit_code == 2
+    assert "give it without #org:1, and --tenant org:1" in refused.stderr
+    assert not Path(f"{own}#org:1").exists()

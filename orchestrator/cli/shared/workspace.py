@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.sync import ServerReport
     from orchestrator.runtime.router import Router
-    from orchestrator.store.store import Changes, Store
+    from orchestrator.store.store import Changes, Store, Stored
 
 _LINE_S = 10.0
 """Seconds between two progress lines, if the output is not a terminal."""
@@ -127,7 +127,19 @@ class Workspace:
         return servers.entries if servers else None
 
     def open_store(self, options: Options | None = None) -> "Store":
-        """Open the store. Its embedder opens on first use."""
+        """Open the first store, which has the tenants' own tools. Its embedder opens on first use.
+
+        Raises:
+            InvalidInput: The location has the form STORE#TENANT, which is for further stores.
+        """
+        from orchestrator.store.sources import Source
+
+        first = Source.of(self.first_store)
+        if first.tenant:
+            raise InvalidInput(
+                f"store {self.first_store!r}: the first store has each tenant's own tools; give it without "
+                f"#{first.tenant}, and --tenant {first.tenant} where that tenant is meant"
+            )
         return self._open(self.first_store, options)
 
     def _open(self, path: "Store | str | Path", options: Options | None = None) -> "Store":
@@ -160,25 +172,29 @@ class Workspace:
     def catalogue_or_store(self) -> "Catalogue":
         """Read the tools of `--catalogue`, or the tenant's tools from the stores."""
         from orchestrator.catalogue.catalogue import Catalogue
+
+        if self.catalogue is None:
+            stored = self._stored_tools()
+            if stored.damaged:
+                warn(stored.damaged)
+            return stored.catalogue
+        self.require_one_source()
+        if self.given_tenant:
+            raise InvalidInput(
+                f"--catalogue with tenant {self.given_tenant!r}: a file has the same tools for each tenant; "
+                "leave the tenant out"
+            )
+        return Catalogue.read(self.catalogue)
+
+    def _stored_tools(self) -> "Stored":
         from orchestrator.store.sources import Source, Sources
 
-        if self.catalogue:
-            self.require_one_source()
-            if self.given_tenant:
-                raise InvalidInput(
-                    f"--catalogue with tenant {self.given_tenant!r}: a file has the same tools for each tenant; "
-                    "leave the tenant out"
-                )
-            return Catalogue.read(self.catalogue)
-        store = self.known_store()
+        first = self.known_store()
         if len(self.stores) == 1:
-            return store.load(self.tenant).catalogue
+            return first.load(self.tenant)
         sources = [Source.of(location) for location in self.stores]
         opened = [replace(source, store=self._open(source.store)) for source in sources]
-        loaded = Sources(opened, _PATIENCE_S).load(self.tenant)
-        if loaded.damaged:
-            warn(loaded.damaged)
-        return loaded.catalogue
+        return Sources(opened, _PATIENCE_S).load(self.tenant)
 
     async def open_router(self, options: Options) -> "Router":
         """Open a Router on the catalogue, or on the stores.
