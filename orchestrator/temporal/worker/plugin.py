@@ -4,7 +4,6 @@ client = await Client.connect("localhost:7233", plugins=[OrchestratorPlugin(cata
 worker = Worker(client, task_queue="mine", workflows=[MyWorkflow])
 """
 
-import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,14 +17,13 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from orchestrator.activities.activities import Activities
 from orchestrator.common.fields import named
-from orchestrator.common.json_input import check_known
-from orchestrator.errors import InvalidConfig, InvalidInput, ToolrouteError
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.options import Options, default_store, set_in_code, stores_of
+from orchestrator.errors import InvalidConfig, ToolrouteError
+from orchestrator.options import Options
 from orchestrator.records.run import Approval, RunRequest
-from orchestrator.records.tool import Kind
 from orchestrator.temporal.worker.executors import Registered
-from orchestrator.temporal.worker.resources import Resources, ServerConfig
+from orchestrator.temporal.worker.plugin_settings import PluginArguments, PluginSettings
+from orchestrator.temporal.worker.resources import Resources
+from orchestrator.temporal.worker.tenant_servers import ServerConfig, ServersOfTenant
 from orchestrator.temporal.worker.tracing import interceptors
 from orchestrator.temporal.worker.turns import Turns
 from orchestrator.temporal.workflow.payload import prepare
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
     from orchestrator.index.embed import Embedder
     from orchestrator.llm.client import Models
-    from orchestrator.runtime.router import Router
     from orchestrator.store.sources import Source
 
 NAME = "toolroute.OrchestratorPlugin"
@@ -51,8 +48,6 @@ _WORKFLOWS = (
     CallWorkflow,
     SyncWorkflow,
 )
-_NO_SETTINGS = frozenset(("self", "__class__", "register"))
-"""The names in the constructor that are no settings of the activities."""
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 _PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
 """Modules that the sandbox passes through: this package, tracing, the schema checker, and beartype.
@@ -114,7 +109,7 @@ class OrchestratorPlugin(SimplePlugin):
         stores: Sequence["Source | str | Path"] = (),
         embedder: "Embedder | None" = None,
         options: Options | None = None,
-        mcp_servers: ServerConfig | Callable[[str], ServerConfig | None] | None = None,
+        mcp_servers: ServerConfig | ServersOfTenant | None = None,
         executors: Mapping[str, Registered] | None = None,
         models: "Callable[[], Models | None] | None" = None,
         only_servers: Collection[str] | None = None,
@@ -125,50 +120,23 @@ class OrchestratorPlugin(SimplePlugin):
         free_slots: int | None = None,
     ) -> None:
         """Make a plugin. The documentation of the class describes the parameters."""
-        arguments = dict(locals())
-        given = {name for name in arguments.keys() - _NO_SETTINGS if arguments[name]}
-        if free_slots is not None:
-            given.add("free_slots")
-        _check_together(given, register=register)
-        _check_parts(stores, embedder, models)
-        catalogue = _catalogue_here(catalogue, is_read=bool(executors or only_servers))
-        has_store = catalogue is None or store is not None or bool(stores)
-        if catalogue is not None and not isinstance(catalogue, str | Path):
-            has_store = has_store or (mcp_servers is not None and not _has_mcp_tools(catalogue))
-            executors = _executors_for(catalogue, executors or {}, has_store)
-            if not has_store:
-                check_known("only_servers", only_servers or (), catalogue.places)
-                _require_common_server(catalogue, mcp_servers)
-        if entries is not None and not has_store:
-            raise InvalidConfig(
-                "entries has no effect without a store: give store=... or leave it out"
-            )
-        settings = _Settings(options, [store] if store else stores, has_store=has_store)
-        settings.require_effect(given)
-
-        def make_router() -> "Router":
-            from orchestrator.runtime.router import Router
-
-            return Router(
-                catalogue,
-                stores=settings.stores if has_store else (),
-                embedder=embedder,
-                options=settings.of_router,
-                servers=only_servers,
-                entries=entries,
-                models=self.resources.models if settings.asks_model_in_routes else None,
-            )
-
-        self.resources = Resources(
-            make_router,
-            mcp_servers,
-            executors,
-            models or settings.models,
-            settings.results_in,
-            warm,
-            lambda: settings.options.changes,
-            lists_servers=catalogue is not None and has_store,
+        arguments = PluginArguments(
+            catalogue=catalogue,
+            store=store,
+            stores=stores,
+            embedder=embedder,
+            options=options,
+            mcp_servers=mcp_servers,
+            executors=executors,
+            models=models,
+            only_servers=only_servers,
+            entries=entries,
+            warm=warm,
+            nexus=nexus,
+            free_slots=free_slots,
         )
+        arguments.check(register=register)
+        self.resources = Resources(PluginSettings(arguments))
         self._registers = register
         self._free_slots = free_slots
         self._nexus_tenants = None if nexus is True else tuple(nexus or ())
@@ -248,188 +216,6 @@ class OrchestratorPlugin(SimplePlugin):
         if any(isinstance(handler, ToolrouteHandler) for handler in registered):
             return registered
         return [*registered, ToolrouteHandler(self.resources, self._nexus_tenants)]
-
-
-class _Settings:
-    """The options and stores of a worker, read when an activity first needs them: a client may not have them.
-
-    Args:
-        options: The given options. None: those of the environment.
-        stores: The given stores. Empty: those of the options, or the user's own.
-        has_store: Whether the Router reads stores.
-    """
-
-    def __init__(
-        self,
-        options: Options | None,
-        stores: Sequence["Source | str | Path"],
-        *,
-        has_store: bool,
-    ) -> None:
-        self._options = options
-        self._stores = stores
-        self._has_store = has_store
-
-    @property
-    def options(self) -> Options:
-        return self._options or Options.from_env()
-
-    @property
-    def stores(self) -> Sequence["Source | str | Path"]:
-        """The given stores, by default those of the options, or the user's own store."""
-        return self._stores or stores_of(self.options.store or default_store())
-
-    @property
-    def of_router(self) -> Options:
-        """The options of the Router: without the store, which the plugin itself gives to it, and without the models
-        that only plans ask. Without a store also without `changes`, which the activities read.
-        """
-        from orchestrator.runtime.unused_settings import without_unasked_models
-
-        changes = self.options.changes if self._has_store else Options().changes
-        return replace(without_unasked_models(self.options), store="", changes=changes)
-
-    def require_effect(self, given: Collection[str]) -> None:
-        """Raise InvalidConfig for a given option that neither the plugin nor its Router would read.
-
-        Args:
-            given: The names of the given arguments of the plugin.
-        """
-        set_options = set_in_code(self._options) if self._options else None
-        if not set_options:
-            return
-        if "store" in set_options and (self._stores or not self._has_store):
-            remedy = "give store=... to the plugin, without stores"
-            raise InvalidConfig(
-                f"Options(store=...) has no effect beside these arguments: {remedy}"
-            )
-        # Imported here, because most clients give no options.
-        from orchestrator.pipeline.presets import preset
-        from orchestrator.runtime.unused_settings import require_effect
-        from orchestrator.store.sources import Source
-
-        arguments = {"catalogue", "embedder"}.intersection(given)
-        if self.asks_model_in_routes:
-            arguments.add("models")
-        sources = [Source.of(store) for store in self.stores] if self._has_store else []
-        options = self.of_router
-        require_effect(options, arguments, sources, preset(options.pipeline), None)
-
-    @property
-    def asks_model_in_routes(self) -> bool:
-        """Whether a stage of routing may ask a language model."""
-        from orchestrator.pipeline.presets import preset
-        from orchestrator.runtime.unused_settings import asks_model
-
-        return asks_model(self.options, preset(self.options.pipeline))
-
-    def models(self) -> "Models | None":
-        """Return the models that the options name."""
-        from orchestrator.llm.client import models_for
-
-        return models_for(self.options)
-
-    def results_in(self) -> str | Path:
-        """Return the first store's folder. If it is a URL or in memory, return the user's own store."""
-        from orchestrator.store.sources import Source
-
-        first = next((str(Source.of(source).store) for source in self.stores), "http")
-        return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
-
-
-def _check_together(given: Collection[str], *, register: bool) -> None:
-    """Raise InvalidConfig for arguments that contradict each other, or that cannot have an effect together."""
-    if given and not register:
-        raise InvalidConfig(
-            f"{', '.join(sorted(given))}: no effect with register=False; give the plugin of the workers with the "
-            "activities these arguments"
-        )
-    if {"store", "stores"} <= set(given):
-        raise InvalidConfig("both store and stores were given: give only one of them")
-    if "warm" in given and "mcp_servers" not in given:
-        raise InvalidConfig("warm has no effect: give mcp_servers, which it connects")
-
-
-def _check_parts(stores: Sequence[object], embedder: object, models: object) -> None:
-    """Raise InvalidInput for a part of a wrong type. Otherwise the first activity would find it."""
-    if stores or embedder is not None:
-        from orchestrator.runtime.inputs import check_embedder, check_stores
-
-        check_stores(stores)
-        if embedder is not None:
-            check_embedder(embedder)
-    if models is not None and not callable(models):
-        raise InvalidInput(f"models={models!r:.80}: give a function that returns Models")
-
-
-def _catalogue_here(
-    catalogue: "Catalogue | str | Path | None", *, is_read: bool
-) -> "Catalogue | str | Path | None":
-    """Return the given catalogue, of a file its tools if they are read here.
-
-    Raises:
-        InvalidInput: It is neither a catalogue nor a path.
-    """
-    # A client may name a file that exists only on its workers.
-    if catalogue is None or (
-        isinstance(catalogue, str | Path) and not (is_read and Path(catalogue).exists())
-    ):
-        return catalogue
-    from orchestrator.catalogue.catalogue import Catalogue
-
-    if isinstance(catalogue, str | Path):
-        return Catalogue.read(catalogue)
-    if not isinstance(catalogue, Catalogue):
-        raise InvalidInput(
-            f"catalogue={catalogue!r:.80}: give a Catalogue, e.g. Catalogue.of(function), or the path of a file"
-        )
-    return catalogue
-
-
-def _require_common_server(catalogue: "Catalogue", mcp_servers: object) -> None:
-    """Raise InvalidConfig if no tool of the catalogue belongs to a server of the configuration."""
-    if not isinstance(mcp_servers, McpConfig | Mapping):
-        return  # A path or a function: it is read on the worker.
-    config = McpConfig.of(mcp_servers)
-    if config.servers and not any(server in catalogue.places for server in config.servers):
-        named = ", ".join(config.servers)
-        raise InvalidConfig(
-            f"mcp_servers has no effect: the catalogue has no tool of {named}; give store=..., too"
-        )
-
-
-def _has_mcp_tools(catalogue: "Catalogue") -> bool:
-    return any(tool.kind.is_served for tool in catalogue)
-
-
-def _executors_for(
-    catalogue: "Catalogue", given: Mapping[str, Registered], has_store: bool
-) -> Mapping[str, Registered]:
-    """Return the given executors and the catalogue's own functions.
-
-    Raises:
-        InvalidConfig: There is no store, and the catalogue has no tool with the name of an executor.
-    """
-    if not has_store:
-        servers = [f"{server}:*" for server in catalogue.places if server]
-        check_known("executors", given, [*catalogue.positions, *servers, *Kind])
-    functions = {tool.key: tool.function for tool in catalogue if tool.function}
-    for key, function in functions.items():
-        if key not in given:
-            _require_no_context(key, function)
-    return {**functions, **given}
-
-
-def _require_no_context(key: str, function: Callable[..., Any]) -> None:
-    """Raise InvalidConfig for a function with a parameter that only an agent framework can fill."""
-    from orchestrator.catalogue.context_parameters import context_parameters
-
-    for parameter in context_parameters(inspect.signature(function, eval_str=True)).values():
-        if parameter.default is not None:
-            raise InvalidConfig(
-                f"function {key!r}: only its agent framework fills {parameter.name!r}, and a worker has none: give a "
-                "method of an object that has the value, or another function in executors"
-            )
 
 
 def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:
