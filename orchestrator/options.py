@@ -127,28 +127,35 @@ class Options:
         Args:
             environ: Variables by name. Default: `os.environ`.
         """
-        return cls(**_found(os.environ if environ is None else environ))
+        return cls(**_settings_in(os.environ if environ is None else environ))
 
 
 CLIENT_METADATA_URL = "TOOLROUTE_CLIENT_METADATA_URL"
 """The variable with the address of the client metadata document for all entries without a client of their own."""
 
-_OWN = (
+_NAMED_AFTER_SETTINGS = (
     "store collections embedder languages pipeline semantic_timeout_s store_timeout_s calibration experience "
     "experience_days temporal_ui external_storage changes audit model model_route model_plan model_timeout_s "
     "understand decide reader route_timeout_s registry"
 )
 _VARIABLES = {
-    **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},
+    **{
+        name: f"TOOLROUTE_{name.removesuffix('_s').upper()}"
+        for name in _NAMED_AFTER_SETTINGS.split()
+    },
     "model_url": "OPENAI_BASE_URL",
     "temporal_address": "TEMPORAL_ADDRESS",
     "temporal_namespace": "TEMPORAL_NAMESPACE",
 }
 
 
-def _found(environ: Mapping[str, str]) -> dict[str, Any]:
-    named = ((name, variable) for name, variable in _VARIABLES.items() if environ.get(variable))
-    return {name: value_of(Options, name, environ[variable], variable) for name, variable in named}
+def _settings_in(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that these variables give. An empty variable counts as not set."""
+    settings: dict[str, Any] = {}
+    for name, variable in _VARIABLES.items():
+        if text := environ.get(variable):
+            settings[name] = value_of(Options, name, text, variable)
+    return settings
 
 
 def set_in_code(options: Options) -> frozenset[str]:
@@ -158,22 +165,19 @@ def set_in_code(options: Options) -> frozenset[str]:
         environment = Options.from_env()
     except InvalidConfig:  # These options were not made from it.
         environment = defaults
-    names = [setting.name for setting in fields(options)]
-    return frozenset(
-        name
-        for name in names
-        if getattr(options, name) not in (getattr(defaults, name), getattr(environment, name))
-    )
+    names: set[str] = set()
+    for setting in fields(options):
+        value = getattr(options, setting.name)
+        others = [getattr(other, setting.name) for other in (defaults, environment)]
+        if value not in others:
+            names.add(setting.name)
+    return frozenset(names)
 
 
-def options_over(given: Mapping[str, Any]) -> Options:
-    """Return the settings of the environment, replaced by the given ones. A value of None counts as not given."""
-    return Options(
-        **{
-            **_found(os.environ),
-            **{name: value for name, value in given.items() if value is not None},
-        }
-    )
+def options_over(values: Mapping[str, Any]) -> Options:
+    """Return the settings of the environment, replaced by these values. A value of None replaces nothing."""
+    replaced = {name: value for name, value in values.items() if value is not None}
+    return Options(**(_settings_in(os.environ) | replaced))
 
 
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -186,7 +190,7 @@ def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def stores_of(text: str) -> tuple[str, ...]:
     """Split a setting that names several stores at its commas."""
-    return tuple(at_home(place) for own in text.split(",") if (place := own.strip()))
+    return tuple(at_home(place.strip()) for place in text.split(",") if place.strip())
 
 
 def at_home(path: str) -> str:

@@ -87,24 +87,23 @@ def span(
         name: The name of its object.
         attributes: The attributes that are known at the start.
     """
-    tracer, found = _tracer(), dict[str, Any]()
+    tracer = _tracer()
+    late_attributes: dict[str, Any] = {}
     first = {"gen_ai.operation.name": operation, **(attributes or {})}
     quiet = {"record_exception": False, "set_status_on_exception": False}
-    scope = (
-        tracer.start_as_current_span(f"{operation} {name}", attributes=first, **quiet)
-        if tracer
-        else nullcontext()
-    )
+    scope: Any = nullcontext()
+    if tracer is not None:
+        scope = tracer.start_as_current_span(f"{operation} {name}", attributes=first, **quiet)
     with scope as current:
         try:
-            yield found
+            yield late_attributes
         except BaseException as error:
-            found["error.type"] = type(error).__name__
+            late_attributes["error.type"] = type(error).__name__
             raise
         finally:
             if current is not None:
-                current.set_attributes(found)
-                if "error.type" in found:
+                current.set_attributes(late_attributes)
+                if "error.type" in late_attributes:
                     current.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
 
 
@@ -122,13 +121,13 @@ def routed(
     """Count a route, and add the Decision to its span.
 
     Args:
-        found: The attributes of the span.
+        attributes: The attributes of the span.
         decision: The Decision.
         mask: Removes keys from the task's text.
         gate_open: Whether the fallback legs were skipped.
     """
-    seconds, stage_name = decision.timings_ms.get("total", 0.0) / 1000, str(decision.stage)
-    by = {"toolroute.stage": stage_name, "toolroute.gate.open": gate_open}
+    seconds = decision.timings_ms.get("total", 0.0) / 1000
+    by = {"toolroute.stage": str(decision.stage), "toolroute.gate.open": gate_open}
     _measure("toolroute.routes", 1, by)
     _measure("toolroute.route.duration", seconds, by)
     _measure("toolroute.tokens_saved", max(0, decision.tokens.before - decision.tokens.after))
@@ -155,7 +154,8 @@ def routed(
 @contextmanager
 def calling(key: str, kind: str = "extension") -> Iterator[dict[str, Any]]:
     """Trace, measure and log a tool's call. An `error.type` in the yielded dict states how it failed."""
-    began, failed = time.perf_counter(), dict[str, Any]()
+    began = time.perf_counter()
+    failed: dict[str, Any] = {}
     server, _ = split_key(key)
     about = {"gen_ai.tool.name": key, "gen_ai.tool.type": kind, "toolroute.server": server}
     try:
@@ -196,29 +196,29 @@ def trace_ids() -> dict[str, str]:
     from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
     context = get_current_span().get_span_context()
-    return (
-        {"trace_id": format_trace_id(context.trace_id), "span_id": format_span_id(context.span_id)}
-        if context.is_valid
-        else {}
-    )
+    if not context.is_valid:
+        return {}
+    return {
+        "trace_id": format_trace_id(context.trace_id),
+        "span_id": format_span_id(context.span_id),
+    }
 
 
 def logged(event: str, attributes: Mapping[str, Any]) -> None:
     """Emit a log record with the current span, if the process has set a provider of log records."""
     api: Any = sys.modules.get("opentelemetry._logs")
-    if api is not None:
-        given = {
-            f"toolroute.{name}": value for name, value in attributes.items() if value not in ("", 0)
-        }
-        now = time.time_ns()
-        api.get_logger(SCOPE).emit(
-            timestamp=now,
-            observed_timestamp=now,
-            severity_number=api.SeverityNumber.INFO,
-            event_name=event,
-            body=event,
-            attributes=given,
-        )
+    if api is None:
+        return
+    filled = {name: value for name, value in attributes.items() if value not in ("", 0)}
+    at = time.time_ns()
+    api.get_logger(SCOPE).emit(
+        timestamp=at,
+        observed_timestamp=at,
+        severity_number=api.SeverityNumber.INFO,
+        event_name=event,
+        body=event,
+        attributes={f"toolroute.{name}": value for name, value in filled.items()},
+    )
 
 
 def _measure(name: str, amount: float, attributes: Mapping[str, Any] | None = None) -> None:
@@ -231,16 +231,20 @@ def _instruments() -> dict[str, Any]:
     """Return a function for each metric that adds a value. They are made once, and use a provider that is set later."""
     from opentelemetry.metrics import get_meter
 
-    meter, made = get_meter(SCOPE), dict[str, Any]()
+    meter = get_meter(SCOPE)
+    instruments: dict[str, Any] = {}
     for name, (kind, unit, description) in _METRICS.items():
-        more = (
-            {"explicit_bucket_boundaries_advisory": _BUCKETS[unit]} if kind == "histogram" else {}
-        )
-        instrument = getattr(meter, f"create_{kind}")(
-            name, unit=unit, description=description, **more
-        )
-        made[name] = instrument.record if kind == "histogram" else instrument.add
-    return made
+        create = getattr(meter, f"create_{kind}")
+        if kind == "histogram":
+            instruments[name] = create(
+                name,
+                unit=unit,
+                description=description,
+                explicit_bucket_boundaries_advisory=_BUCKETS[unit],
+            ).record
+        else:
+            instruments[name] = create(name, unit=unit, description=description).add
+    return instruments
 
 
 def export(timeout_s: float | None) -> None:

@@ -53,10 +53,9 @@ class ModelRequest:
     @property
     def text(self) -> str:
         """All texts of the request, in order: the messages, or the texts to embed."""
-        given = self.body.get("messages") or self.body.get("input") or ""
-        return "\n\n".join(
-            filter(None, map(_text_of, given if isinstance(given, list) else [given]))
-        )
+        content = self.body.get("messages") or self.body.get("input") or ""
+        messages = content if isinstance(content, list) else [content]
+        return "\n\n".join(filter(None, map(_text_of, messages)))
 
     @property
     def tools(self) -> list[str]:
@@ -223,7 +222,8 @@ class ScriptedModel:
         self.replies = replies if callable(replies) else list(replies)
         self._embeddings = embeddings if callable(embeddings) else list(embeddings)
         self._key = key
-        self._lock, self._closing = Lock(), Event()
+        self._lock = Lock()
+        self._closing = Event()
         self._error: Exception | None = None
 
     @property
@@ -254,33 +254,29 @@ class ScriptedModel:
     async def __aexit__(self, *how: object) -> None:
         await asyncio.to_thread(self.__exit__, *how)
 
-    def answer(self, asked: ModelRequest) -> HttpAnswer:
+    def answer(self, request: ModelRequest) -> HttpAnswer:
         """Return the script's answer to a request."""
-        self.asked.append(asked)
+        self.asked.append(request)
         try:
-            return http_answer(asked, self._reply(asked))
+            return http_answer(request, self._reply(request))
         except Exception as error:  # An error of the script. HTTP 500 would be retried, and the error would be lost.
             self._error = self._error or error
             return http_answer(
-                asked, Fault(400, f"the script failed: {type(error).__name__}: {error}")
+                request, Fault(400, f"the script failed: {type(error).__name__}: {error}")
             )
 
-    def _reply(self, asked: ModelRequest) -> Reply | None:
-        if self._key is not None and asked.headers.get("authorization") != f"Bearer {self._key}":
+    def _reply(self, request: ModelRequest) -> Reply | None:
+        if self._key is not None and request.headers.get("authorization") != f"Bearer {self._key}":
             return Fault(401, "Incorrect API key provided.", code="invalid_api_key")
-        is_embedding = asked.kind == "embeddings"
+        is_embedding = request.kind == "embeddings"
         script: Any = self._embeddings if is_embedding else self.replies
         with self._lock:  # Each request has its own thread.
             if callable(script):
-                reply = script(asked)
+                reply = script(request)
+            elif script:
+                reply = script.pop(0)
             else:
-                reply = (
-                    script.pop(0)
-                    if script
-                    else None
-                    if is_embedding
-                    else Fault(400, "the script has no reply left")
-                )
+                reply = None if is_embedding else Fault(400, "the script has no reply left")
         if inspect.iscoroutine(reply):
             reply = asyncio.run(reply)
         if isinstance(reply, Slow):
@@ -305,8 +301,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = json.loads(self.rfile.read(int(headers["content-length"])))
-        asked = ModelRequest(kind=self.path.removeprefix("/v1/"), body=body, headers=headers)
-        answer = self.server.model.answer(asked)
+        request = ModelRequest(kind=self.path.removeprefix("/v1/"), body=body, headers=headers)
+        answer = self.server.model.answer(request)
         with suppress(ConnectionError):  # The client no longer waits.
             self.send_response(answer.status)
             common = {"content-type": answer.content_type, "content-length": str(len(answer.body))}
@@ -344,7 +340,7 @@ def embedding(text: str, dimension: int = DIMENSION) -> NDArray[np.float32]:
     return vector * 3
 
 
-def http_answer(asked: ModelRequest, reply: Reply | None) -> HttpAnswer:
+def http_answer(request: ModelRequest, reply: Reply | None) -> HttpAnswer:
     """Return the HTTP answer for a reply. None means good vectors."""
     if isinstance(reply, Fault):
         error = {"message": reply.message, "type": reply.kind, "param": None, "code": reply.code}
@@ -356,20 +352,20 @@ def http_answer(asked: ModelRequest, reply: Reply | None) -> HttpAnswer:
         return HttpAnswer(body=reply.body.encode())
     is_cut_off = isinstance(reply, CutOff)
     body = (
-        _embeddings(asked)
-        if asked.kind == "embeddings"
-        else _completion(asked, "cut off" if is_cut_off else reply)
+        _embeddings(request)
+        if request.kind == "embeddings"
+        else _completion(request, "cut off" if is_cut_off else reply)
     )
     return HttpAnswer(body=json.dumps(body).encode(), is_cut_off=is_cut_off)
 
 
-def _embeddings(asked: ModelRequest) -> dict[str, Any]:
-    given = asked.body["input"]
-    texts = given if isinstance(given, list) else [given]
+def _embeddings(request: ModelRequest) -> dict[str, Any]:
+    content = request.body["input"]
+    texts = content if isinstance(content, list) else [content]
     data = []
     for index, text in enumerate(texts):
-        vector = embedding(text, asked.body.get("dimensions") or DIMENSION)
-        is_base64 = asked.body.get("encoding_format") == "base64"
+        vector = embedding(text, request.body.get("dimensions") or DIMENSION)
+        is_base64 = request.body.get("encoding_format") == "base64"
         numbers = (
             base64.b64encode(vector.astype("<f4").tobytes()).decode()
             if is_base64
@@ -379,10 +375,10 @@ def _embeddings(asked: ModelRequest) -> dict[str, Any]:
     tokens = sum(map(count_tokens, texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     # Out of order, because only the index counts.
-    return {"object": "list", "data": data[::-1], "model": asked.model, "usage": usage}
+    return {"object": "list", "data": data[::-1], "model": request.model, "usage": usage}
 
 
-def _completion(asked: ModelRequest, reply: Any) -> dict[str, Any]:
+def _completion(request: ModelRequest, reply: Any) -> dict[str, Any]:
     content = reply.reply if isinstance(reply, Billed) else reply
     if isinstance(content, BaseModel):
         content = content.model_dump_json()
@@ -391,13 +387,13 @@ def _completion(asked: ModelRequest, reply: Any) -> dict[str, Any]:
     usage = reply
     if not isinstance(usage, Billed):
         output = count_tokens(str(getattr(content, "text", content)))
-        usage = Billed("", input=count_tokens(compact(asked.body)), output=output)
-    message, finish_reason = _message(asked, content)
+        usage = Billed("", input=count_tokens(compact(request.body)), output=output)
+    message, finish_reason = _message(request, content)
     return {
         "id": "chatcmpl-scripted",
         "object": "chat.completion",
         "created": 0,
-        "model": asked.model,
+        "model": request.model,
         "choices": [
             {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
         ],
@@ -410,20 +406,23 @@ def _completion(asked: ModelRequest, reply: Any) -> dict[str, Any]:
     }
 
 
-def _message(asked: ModelRequest, said: Any) -> tuple[dict[str, Any], str]:
+def _as_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else compact(arguments)
+
+
+def _message(request: ModelRequest, content: Any) -> tuple[dict[str, Any], str]:
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
-    if isinstance(said, ToolCalls):
+    if isinstance(content, ToolCalls):
         calls = [
-            {"name": name, "arguments": given if isinstance(given, str) else compact(given)}
-            for name, given in said.calls
+            {"name": name, "arguments": _as_text(arguments)} for name, arguments in content.calls
         ]
         message["tool_calls"] = [
             {"id": f"call_{number}", "type": "function", "function": call}
-            for number, call in enumerate(calls, asked.called)
+            for number, call in enumerate(calls, request.called)
         ]
         return message, "tool_calls"
-    if isinstance(said, Refusal):
-        return {**message, "refusal": said.text}, "stop"
-    if isinstance(said, Truncated):
-        return {**message, "content": said.text}, "length"
-    return {**message, "content": said}, "stop"
+    if isinstance(content, Refusal):
+        return {**message, "refusal": content.text}, "stop"
+    if isinstance(content, Truncated):
+        return {**message, "content": content.text}, "length"
+    return {**message, "content": content}, "stop"

@@ -42,7 +42,8 @@ class RunWorkflow:
             check_tenant(self._request.tenant)
         except InvalidInput as error:
             # `run` raises it. Raised here, queries would find no workflow.
-            self._request, self._broken = RunRequest(task=""), error
+            self._request = RunRequest(task="")
+            self._broken = error
         self._run = Run(self._request, ToolRouter(self._request.tenant), stopping=self._stopping)
         self._handlers = Handlers(self._request.tenant)
         self._handlers.register(self._run)
@@ -73,11 +74,8 @@ class RunWorkflow:
                 await self._continue_as_new(ended_so_far, ended)
             check_size("the run's result", ended, MAX_PAYLOAD_BYTES)
             if ended.failed:
-                raise StepsFailed(
-                    "; ".join(f"{one.step} {one.tool}: {one.reason}" for one in ended.steps)[
-                        :MAX_REASON
-                    ]
-                )
+                reasons = [f"{step.step} {step.tool}: {step.reason}" for step in ended.steps]
+                raise StepsFailed("; ".join(reasons)[:MAX_REASON])
         except ToolrouteError as error:
             self._run.failed(error)
             details = [ended] if isinstance(error, StepsFailed) else []

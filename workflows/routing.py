@@ -55,8 +55,8 @@ def tenant_of(request: RawValue | Any) -> str:
     """
     if isinstance(request, RawValue):
         try:
-            found = read(request, _Owned)
-            return found.tenant or (found.decision.tenant if found.decision else "")
+            owned = read(request, _Owned)
+            return owned.tenant or (owned.decision.tenant if owned.decision else "")
         except ValueError:
             return ""
     tenant = request.get("tenant") if isinstance(request, dict) else ""

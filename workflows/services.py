@@ -72,7 +72,8 @@ class SyncWorkflow:
         report: dict[str, Any] = await workflow.execute_activity(
             names.SYNC_CATALOGUE, request, **fair(tenant_of(request), SYNCING)
         )
-        errors = [f"{one['server']}: {one['error']}" for one in report["servers"] if one["error"]]
-        if errors and len(errors) == len(report["servers"]):
+        servers = report["servers"]
+        errors = [f"{row['server']}: {row['error']}" for row in servers if row["error"]]
+        if errors and len(errors) == len(servers):
             raise ServerUnavailable(f"no server could be listed: {'; '.join(errors)}"[:MAX_REASON])
         return report

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from itertools import groupby
+from itertools import count, groupby, starmap
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
@@ -40,10 +40,9 @@ class Catalogue:
     ) -> None:
         if isinstance(tools, str | Path):
             tools = _read(tools)
-        records = [_tool(number, tool) for number, tool in enumerate(tools, start=1)]
-        by_key = _by_key(records)
+        by_key = _by_key(starmap(_tool, enumerate(tools, start=1)))
         self.tools: tuple[Tool, ...] = tuple(by_key.values())
-        self.positions: Mapping[str, int] = {key: position for position, key in enumerate(by_key)}
+        self.positions: Mapping[str, int] = dict(zip(by_key, count()))
         """The position of each key in `tools`."""
 
     @classmethod
@@ -110,12 +109,8 @@ class Catalogue:
         from orchestrator.catalogue.openapi import OpenApi
 
         api = OpenApi(document)
-        return cls(
-            [
-                tool_from(operation.tool, server or api.server)
-                for operation in api.operations.values()
-            ]
-        )
+        name = server or api.server
+        return cls(tool_from(operation.tool, name) for operation in api.operations.values())
 
     def __repr__(self) -> str:
         count = len(self.tools)

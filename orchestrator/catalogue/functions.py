@@ -162,34 +162,33 @@ def _validated(
 
     context = context_parameters(signature)
 
-    def bound(given: dict[str, Any]) -> inspect.BoundArguments:
-        values = _context_values(function.__name__, context, given)
-        by_model = {name: value for name, value in given.items() if name not in context}
+    def bound(arguments: dict[str, Any]) -> inspect.BoundArguments:
+        values = _context_values(function.__name__, context, arguments)
+        by_model = {name: value for name, value in arguments.items() if name not in context}
         try:
-            arguments = model.model_validate(by_model)
+            validated = model.model_validate(by_model)
         except ValidationError as error:
             raise InvalidArguments(f"{function.__name__}: {first_problem(error)}") from None
         for field, info in model.model_fields.items():
-            parameter = str(info.alias)
-            values[parameter] = getattr(arguments, field)
+            values[str(info.alias)] = getattr(validated, field)
         in_order = {name: values[name] for name in signature.parameters}
         return inspect.BoundArguments(signature, in_order)
 
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
-        async def call_async(**given: Any) -> Any:
-            arguments = bound(given)
-            return await function(*arguments.args, **arguments.kwargs)
+        async def call_async(**arguments: Any) -> Any:
+            call = bound(arguments)
+            return await function(*call.args, **call.kwargs)
 
         return call_async
 
     @wraps(function)
-    def call(**given: Any) -> Any:
-        arguments = bound(given)
-        return function(*arguments.args, **arguments.kwargs)
+    def call_now(**arguments: Any) -> Any:
+        call = bound(arguments)
+        return function(*call.args, **call.kwargs)
 
-    return call
+    return call_now
 
 
 def _context_values(

@@ -76,7 +76,7 @@ class Operation:
             repeated parameters, and each field of other objects as a parameter.
         deep: The parameters whose objects are sent as `NAME[FIELD]=VALUE`.
         exploded: The parameters whose objects are sent as `FIELD=VALUE`, and not as `FIELD,VALUE`.
-        whole: The parameters with `content`. Each is sent as one JSON text, and a string as it is.
+        as_text: The parameters with `content`. Each is sent as one JSON text, and a string as it is.
         key_names: The parameters of a query that hold an API key of the document.
         url: The address of this operation, if it is not that of the document.
         security: The alternatives of security schemes that the operation needs. Empty: none.
@@ -92,7 +92,7 @@ class Operation:
     separators: Mapping[str, str]
     deep: frozenset[str]
     exploded: frozenset[str]
-    whole: frozenset[str]
+    as_text: frozenset[str]
     key_names: frozenset[str]
     url: str
     security: tuple[tuple[str, ...], ...]
@@ -184,8 +184,10 @@ class OpenApi:
                 self._add_parameter(inputs, _mapping(self._resolved(parameter)))
             self._add_body(inputs, _mapping(self._resolved(operation.get("requestBody"))))
         if inputs.unsent:
-            place = f"{method.upper()} {path}"
-            logger.warning("the operation %s is left out: %s cannot be sent", place, inputs.unsent)
+            endpoint = f"{method.upper()} {path}"
+            logger.warning(
+                "the operation %s is left out: %s cannot be sent", endpoint, inputs.unsent
+            )
             return None
         texts = dict.fromkeys(
             str(operation[key]).strip() for key in ("summary", "description") if operation.get(key)
@@ -210,7 +212,7 @@ class OpenApi:
             separators=inputs.separators,
             deep=frozenset(inputs.deep),
             exploded=frozenset(inputs.exploded),
-            whole=frozenset(inputs.whole),
+            as_text=frozenset(inputs.as_text),
             key_names=self._key_names,
             url=_address(operation.get("servers") or item.get("servers")),
             security=tuple(tuple(requirement) for requirement in requirements),
@@ -251,7 +253,7 @@ class OpenApi:
                 inputs.separators[name] = separator
             return
         if _mapping(parameter.get("content")):
-            inputs.whole.add(name)
+            inputs.as_text.add(name)
             return
         in_query = parameter["in"] == "query"
         style = str(parameter.get("style") or ("form" if in_query else "simple"))
@@ -346,7 +348,7 @@ class _Inputs:
         self.separators: dict[str, str] = {}
         self.deep: set[str] = set()
         self.exploded: set[str] = set()
-        self.whole: set[str] = set()
+        self.as_text: set[str] = set()
         self.unsent = ""
         self._properties: dict[str, Any] = {}
         self._required: list[str] = []
@@ -388,8 +390,10 @@ def _address(servers: Any) -> str:
         return ""
     server = _mapping(servers[0])
     url = str(server.get("url", ""))
-    for name, variable in _mapping(server.get("variables")).items():
-        url = url.replace(f"{{{name}}}", str(_mapping(variable).get("default", "")))
+    variables = _mapping(server.get("variables"))
+    for name, variable in variables.items():
+        default = _mapping(variable).get("default", "")
+        url = url.replace(f"{{{name}}}", str(default))
     return f"https:{url}" if url.startswith("//") else url
 
 

@@ -22,8 +22,10 @@ def encoded_body(operation: Operation, body: Any) -> tuple[str, dict[str, Any]]:
         return sent, {"content": json.dumps(body, ensure_ascii=False).encode()}
     if media_type == FORM:
         return media_type, {"content": urlencode(list(form_fields(body)))}
-    if media_type == MULTIPART:  # httpx adds the boundary to the content type.
-        return "", {"files": [(name, (None, text)) for name, text in form_fields(body)]}
+    if media_type == MULTIPART:
+        parts = [(name, (None, text)) for name, text in form_fields(body)]
+        # httpx adds the boundary to the content type.
+        return "", {"files": parts}
     return media_type, {"content": plain_text(body)}
 
 
@@ -33,10 +35,11 @@ def query_fields(operation: Operation, name: str, value: Any) -> list[tuple[str,
     Raises:
         InvalidArguments: A field of the argument would be sent as another parameter, or as an API key.
     """
-    if name in operation.separators or name in operation.whole:
+    if name in operation.separators or name in operation.as_text:
         return [(name, joined(operation, name, value))]
     is_spread = isinstance(value, Mapping) and name not in operation.deep
-    fields = list(form_fields(value if is_spread else {name: value}))
+    content = value if is_spread else {name: value}
+    fields = list(form_fields(content))
     for sent, _ in fields:
         _check_field(operation, name, sent)
     return fields
@@ -46,7 +49,7 @@ def _check_field(operation: Operation, name: str, sent: str) -> None:
     """Refuse a field that is sent under the name of another parameter."""
     if sent == name:
         return
-    in_query = {other for other, place in operation.locations.items() if place == "query"}
+    in_query = {other for other, location in operation.locations.items() if location == "query"}
     # Some servers ignore the case of a name, and read `a[b]` as `a`.
     spellings = {sent.lower(), sent.partition("[")[0].lower()}
     for other in sorted((in_query | operation.key_names) - {name}):
@@ -65,14 +68,17 @@ def joined(operation: Operation, name: str, value: Any) -> str:
     A parameter with `content` is JSON, but a string is sent as it is. Documents state JSON also for a name in a path,
     such as `/blocklists/{name}` of stream-io-api.com.
     """
-    if name in operation.whole and not isinstance(value, str):
+    if name in operation.as_text and not isinstance(value, str):
         return json.dumps(value, separators=(",", ":"))
+    separator = operation.separators.get(name, ",")
     if isinstance(value, Mapping):
-        between = "=" if name in operation.exploded else operation.separators.get(name, ",")
+        between = "=" if name in operation.exploded else separator
         items = [f"{key}{between}{plain_text(part)}" for key, part in value.items()]
+    elif isinstance(value, list):
+        items = list(map(plain_text, value))
     else:
-        items = [plain_text(part) for part in (value if isinstance(value, list) else [value])]
-    return operation.separators.get(name, ",").join(items)
+        items = [plain_text(value)]
+    return separator.join(items)
 
 
 def form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

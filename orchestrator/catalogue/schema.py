@@ -179,7 +179,8 @@ class _Hoisting:
     def _move_target(self, part: dict[str, Any], reference: str) -> None:
         target = _target(self._schema, reference)
         if target is None:  # Some libraries nest their definitions.
-            reference, target = f"nested {reference}", self._nested.get(reference)
+            target = self._nested.get(reference)
+            reference = f"nested {reference}"
         if not isinstance(target, dict | bool):
             del part["$ref"]
         elif not _DEFINITION.fullmatch(reference):

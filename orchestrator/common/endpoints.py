@@ -7,6 +7,9 @@ from orchestrator.common.redact import Secrets, url_secrets
 
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "no key for OpenAI: set OPENAI_API_KEY, or set OPENAI_BASE_URL to another endpoint"
+_MOST_READ = 10_000
+"""The characters of an endpoint's message in which secrets are searched."""
+_LONGEST_COMPLAINT = 300
 _UNANSWERED = {
     "APIConnectionError": "the connection failed",
     "APITimeoutError": "the answer took too long",
@@ -31,13 +34,21 @@ def secrets_of(url: str, key: str | None) -> Secrets:
 
 def complaint(error: Exception, secrets: Secrets) -> str:
     """Return the endpoint's own message after a colon, without secrets. Otherwise empty."""
-    body = getattr(error, "body", None)
-    message = body.get("message") or body.get("detail") if isinstance(body, dict) else body
-    text = (message if isinstance(message, str) else as_json(message))[:10_000] if message else ""
-    return f": {one_line(secrets.redact(text), 300)}" if text and not text.startswith("<") else ""
+    message = getattr(error, "body", None)
+    if isinstance(message, dict):
+        message = message.get("message") or message.get("detail")
+    if not message:
+        return ""
+    text = message if isinstance(message, str) else as_json(message)
+    if text.startswith("<"):  # A page of a proxy.
+        return ""
+    return f": {one_line(secrets.redact(text[:_MOST_READ]), _LONGEST_COMPLAINT)}"
 
 
 def unanswered(error: Exception) -> str:
     """Return the reason for a missing answer, in words if it is known."""
-    names = (type(cause).__name__ for cause in (error.__cause__, error))
-    return next((_UNANSWERED[name] for name in names if name in _UNANSWERED), type(error).__name__)
+    for cause in (error.__cause__, error):
+        name = type(cause).__name__
+        if name in _UNANSWERED:
+            return _UNANSWERED[name]
+    return type(error).__name__

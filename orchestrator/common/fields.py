@@ -105,14 +105,14 @@ def _check_value(kind: type, name: str, value: Any, error: type[InvalidInput]) -
         raise error(f"{name}={first['input']!r:.80}: {first['msg']}") from None
 
 
-def value_of(kind: type, name: str, text: str, shown: str) -> Any:
+def value_of(kind: type, name: str, text: str, variable: str) -> Any:
     """Return the value of a record's field from a text, for example a number from `"5"`.
 
     Args:
         kind: The type of the record.
         name: The name of the field.
         text: The text.
-        shown: The name of the field in errors.
+        variable: The name of the field in errors.
 
     Raises:
         InvalidConfig: The text has no allowed value.
@@ -125,7 +125,7 @@ def value_of(kind: type, name: str, text: str, shown: str) -> Any:
         return _adapter(kind, name).validate_strings(text)
     except ValidationError as refused:
         raise InvalidConfig(
-            f"{shown}={text!r}: {refused.errors(include_url=False)[0]['msg']}"
+            f"{variable}={text!r}: {refused.errors(include_url=False)[0]['msg']}"
         ) from None
 
 
@@ -211,35 +211,30 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
     types = ArgumentTypes(function)
 
     @wraps(function)
-    def checked(*given: P.args, **settings: P.kwargs) -> R:
+    def checked(*args: P.args, **settings: P.kwargs) -> R:
         check_settings(settings, known)
-        types.check(given, settings)
-        return function(*given, **settings)
+        types.check(args, settings)
+        return function(*args, **settings)
 
     return checked
 
 
 def _known_settings(function: Callable[..., Any]) -> dict[str, None]:
-    parameters = inspect.signature(function).parameters
-    known = {
-        name: None
-        for name, parameter in parameters.items()
-        if parameter.kind is not parameter.VAR_KEYWORD
-    }
-    for parameter in parameters.values():
+    known: dict[str, None] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:  # **options: Unpack[a TypedDict]
             known |= dict.fromkeys(get_args(parameter.annotation)[0].__annotations__)
+        else:
+            known[name] = None
     return known
 
 
-def check_settings(given: Collection[str], known: Collection[str]) -> None:
+def check_settings(names: Collection[str], known: Collection[str]) -> None:
     """Raise UnknownSetting for the first name that is not known."""
-    for name in given:
+    for name in names:
         if name not in known:
-            remedy = (
-                meant(name, known)
-                or f": give {', '.join(setting for setting in known if setting != 'self')}"
-            )
+            settings = [setting for setting in known if setting != "self"]
+            remedy = meant(name, known) or f": give {', '.join(settings)}"
             raise UnknownSetting(f"unknown setting {name!r}{remedy}")
 
 
@@ -255,9 +250,9 @@ def settings(kind: type[K]) -> type[K]:
     known = _known_settings(make)
 
     @wraps(make)
-    def checked(*given: Any, **settings: Any) -> None:
+    def checked(*args: Any, **settings: Any) -> None:
         check_settings(settings, known)
-        make(*given, **settings)
+        make(*args, **settings)
 
     kind.__init__ = checked  # type: ignore[method-assign, assignment, unused-ignore]
     return kind

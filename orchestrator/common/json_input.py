@@ -39,11 +39,14 @@ def without_comments(text: str) -> str:
 
     Strings stay unchanged, and everything keeps its position, so that an error names the right place.
     """
-    for part in (_COMMENT, _LAST_COMMA):
-        text = part.sub(
-            lambda found: found[0] if found[0][0] == '"' else re.sub(r"\S", " ", found[0]), text
-        )
+    for pattern in (_COMMENT, _LAST_COMMA):
+        text = pattern.sub(_blanked, text)
     return text
+
+
+def _blanked(match: re.Match[str]) -> str:
+    text = match[0]
+    return text if text.startswith('"') else re.sub(r"\S", " ", text)
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -108,13 +111,13 @@ _KINDS = {
 }
 
 
-def first_problem(error: "ValidationError", whole: str = "") -> str:
+def first_problem(error: "ValidationError", record: str = "") -> str:
     """Return the first fault of a record. It shows the kind of the value, not the value, which may be a secret.
 
-    `whole` is the name of the record, for a fault of the whole record.
+    `record` is the name of the record, for a fault that is not about a field.
     """
     problem = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(map(str, problem["loc"])) or whole
+    where = ".".join(map(str, problem["loc"])) or record
     kind = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None
     message = f"{problem['msg']}, but it is {kind}" if kind else problem["msg"]
     return f"{where}: {message}" if where else message
@@ -136,7 +139,9 @@ def nearly(name: str, known: Iterable[str]) -> str:
 @lru_cache(maxsize=256)  # The tools of a file have the same additional fields.
 def _nearest(name: str, known: tuple[str, ...]) -> str:
     bare = {_bare(candidate): candidate for candidate in known}
-    return next((bare[found] for found in get_close_matches(_bare(name), bare, 1, _NEARLY)), "")
+    for match in get_close_matches(_bare(name), bare, 1, _NEARLY):
+        return bare[match]
+    return ""
 
 
 def _bare(name: str) -> str:
@@ -153,15 +158,15 @@ MOST_LISTED = 10
 """The maximum number of names in an error."""
 
 
-def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
+def check_known(what: str, names: Iterable[str], known: Collection[str]) -> None:
     """Raise InvalidConfig for the first name that is not known.
 
     Args:
         what: The name of the setting, for the error.
-        given: The names.
+        names: The names.
         known: The known names.
     """
-    for name in given:
+    for name in names:
         if name not in known:
             remedy = meant(name, known) or f"; the known names: {shortened(known) or 'none'}"
             raise InvalidConfig(f"{what}: unknown name {name!r}{remedy}")
@@ -184,17 +189,17 @@ def spellings(kind: "type[BaseModel]") -> dict[str, str]:
     }
 
 
-def slip(given: Collection[str], fields: Mapping[str, str], what: str = "field") -> str:
+def slip(names: Collection[str], fields: Mapping[str, str], what: str = "field") -> str:
     """Return a message about the first name that is probably a typing error of a missing field. Otherwise empty.
 
     Args:
-        given: The names.
+        names: The names.
         fields: The field of each spelling.
         what: The kind of name, for the message.
     """
-    fields_given = {fields.get(name) for name in given}
-    for name in given:
-        meant = "" if name in fields else nearly(str(name), fields)
-        if meant and fields[meant] not in fields_given:
-            return f"unknown {what} {str(name)!r}: did you mean {meant!r}?"
+    present = {fields.get(name) for name in names}
+    for name in names:
+        similar = "" if name in fields else nearly(str(name), fields)
+        if similar and fields[similar] not in present:
+            return f"unknown {what} {str(name)!r}: did you mean {similar!r}?"
     return ""

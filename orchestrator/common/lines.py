@@ -27,11 +27,9 @@ def plain(text: str) -> str:
 
 def whole_pairs(text: str) -> str:
     """Return the text with half surrogate pairs replaced. JSON may contain them, but UTF-8 may not."""
-    return (
-        text
-        if text.isascii()
-        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    )
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def inline(text: str) -> str:

@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, unquote, unquote_plus, urlsplit
@@ -18,8 +19,13 @@ _SHORTEST_ENCODED = 10
 """The bytes of a value that is also masked in base64 and hexadecimal. A shorter form would be a part of other data."""
 _JSON_LEVELS = 4
 """A result is often JSON in a text of JSON. Each level escapes the quotes of a secret once more."""
-_LONGEST_WORD, _LONGEST_NUMBER = 11, 5
-_LONG_SEGMENT, _LONG_PARAMETER = 16, 8
+_LONGEST_WORD = 11
+"""The letters of a value that is a plain word, and not a secret, unless its name says so."""
+_LONGEST_NUMBER = 5
+"""The digits of a port or a limit, which results have to show."""
+_LONG_SEGMENT = 16
+_LONG_PARAMETER = 8
+"""The characters from which a part of a path, or a parameter of an address, may be a key."""
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|cred|cookie|session", re.IGNORECASE)
 _TYPED = re.compile(
     r"(?:key|token|secret|passw(?:or)?d|pwd|auth\w*|cred\w*)\w*[\"']?\s*[=:]\s*[\"']?(?:(?:bearer|basic|token)\s+)?([^\s\"',;]{4,})"
@@ -56,13 +62,16 @@ class Secrets:
 
     def add(self, values: Iterable[str]) -> None:
         """Mask these values, too, for example renewed tokens. Every user of this object masks them from now on."""
-        if (now := self._values.union(values)) != self._values:
-            self._values = now
-            # Longest first, so that a shorter value does not mask only a part of a longer one.
-            texts = sorted({text for value in now for text in _texts(value)}, key=_longest_first)
-            self._forms = list(dict.fromkeys(form for text in texts for form in _forms(text)))
-            patterns = [pattern for text in texts for pattern in _patterns(text)]
-            self._pattern = re.compile("|".join(patterns)) if patterns else None
+        before = self._values
+        self._values = before.union(values)
+        if self._values == before:
+            return
+        unique = set(chain.from_iterable(map(_texts, self._values)))
+        # Longest first, so that a shorter value does not mask only a part of a longer one.
+        texts = sorted(unique, key=_longest_first)
+        self._forms = list(dict.fromkeys(chain.from_iterable(map(_forms, texts))))
+        patterns = list(chain.from_iterable(map(_patterns, texts)))
+        self._pattern = re.compile("|".join(patterns)) if patterns else None
 
     def also(self, values: Iterable[str]) -> "Secrets":
         """Return these secrets with additional values."""
@@ -343,10 +352,12 @@ class LogFilter(logging.Filter):
         self._secrets = secrets
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self._secrets.redact(record.getMessage()), ()
+        record.msg = self._secrets.redact(record.getMessage())
+        record.args = ()
         if record.exc_info:
             text = logging.Formatter().formatException(record.exc_info)
-            record.exc_info, record.exc_text = None, self._secrets.redact(text)
+            record.exc_info = None
+            record.exc_text = self._secrets.redact(text)
         return True
 
     def __enter__(self) -> Self:

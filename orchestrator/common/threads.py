@@ -22,19 +22,20 @@ class Threads:
     """A pool of at most `most` threads. It opens on first use. After `close`, a later `run` opens a new pool."""
 
     def __init__(self, most: int, name: str) -> None:
-        self._most, self._name = most, name
+        self._most = most
+        self._name = name
         self._pool: ThreadPoolExecutor | None = None
 
-    async def run(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
+    async def run(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the work in a thread of this pool, like `asyncio.to_thread`."""
-        return await asyncio.wrap_future(self.begin(work, *given, **named))
+        return await asyncio.wrap_future(self.begin(work, *args, **kwargs))
 
-    def begin(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> "Future[R]":
+    def begin(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
         """Return the work's future. It can be cancelled until a thread has started the work."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, self._name)
         return self._pool.submit(
-            contextvars.copy_context().run, partial(_finished, work, *given, **named)
+            contextvars.copy_context().run, partial(_finished, work, *args, **kwargs)
         )
 
     def close(self) -> None:
@@ -44,9 +45,9 @@ class Threads:
             self._pool = None
 
 
-def _finished(work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
+def _finished(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     try:
-        return work(*given, **named)
+        return work(*args, **kwargs)
     except StopIteration as error:
         # An asyncio future cannot hold it, and its caller would wait forever.
         raise RuntimeError(f"StopIteration: {error}") from error
@@ -70,8 +71,8 @@ def waiting(
     """Return a method that is not async and waits for the result of the given one."""
 
     @wraps(method)
-    def waits(own: S, /, *given: P.args, **named: P.kwargs) -> R:
-        return now(method(own, *given, **named))
+    def waits(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return now(method(instance, *args, **kwargs))
 
     return waits
 

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.common.digests import OF_SERVER
 from orchestrator.common.tenant import check_tenant
@@ -22,12 +22,22 @@ from orchestrator.store.points import Points
 from orchestrator.store.tool_records import point_id, stored_tool, tool_payload
 
 logger = logging.getLogger(__name__)
-Failure = tuple[str, float]
-"""The result of the last try to list a server by an entry: the reason of a failure (empty: none), and the time."""
 ChangeAccepted = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
 """Gets the accepted definitions of a listing by name, and returns the new ones."""
 _KEPT_S = 30 * 86_400
 """Seconds for which the result of a try is kept."""
+
+
+class ListingResult(NamedTuple):
+    """The result of the last try to list a server by an entry.
+
+    Attributes:
+        reason: The reason of a failure. Empty: the server was listed.
+        at: The time, in seconds since 1970.
+    """
+
+    reason: str
+    at: float
 
 
 class ListingRecords:
@@ -52,13 +62,14 @@ class ListingRecords:
         check_tenant(tenant, shared=True)
         identities = entries or {}
         at = time.time()
-        tried: dict[str, Failure] = {}
+        tried: dict[str, ListingResult] = {}
         for server, reason in errors.items():
-            tried[listing_of(server, identities.get(server, ""))] = reason, at
+            listing = listing_of(server, identities.get(server, ""))
+            tried[listing] = ListingResult(reason, at)
 
         def with_tried(content: str) -> str:
-            results = _failures_in(content)
-            young = {name: result for name, result in results.items() if result[1] > at - _KEPT_S}
+            results = _results_in(content)
+            young = {name: result for name, result in results.items() if result.at > at - _KEPT_S}
             return json.dumps(young | tried, ensure_ascii=False)
 
         self._update(tenant, point_id("failures", tenant), with_tried)
@@ -69,7 +80,7 @@ class ListingRecords:
         Servers that were imported, and servers that were listed more than a month ago, are missing.
         """
         results = self._results(tenant, entries)
-        return {server: at for server, (reason, at) in results.items() if not reason}
+        return {server: result.at for server, result in results.items() if not result.reason}
 
     def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
         """Return the reasons of listings that failed in the last seconds, by server, if the same entry was used.
@@ -81,16 +92,22 @@ class ListingRecords:
         """
         since = time.time() - within_s
         results = self._results(tenant, entries)
-        return {server: reason for server, (reason, at) in results.items() if reason and at > since}
+        return {
+            server: result.reason
+            for server, result in results.items()
+            if result.reason and result.at > since
+        }
 
-    def _results(self, tenant: str, entries: Entries) -> dict[str, Failure]:
+    def _results(self, tenant: str, entries: Entries) -> dict[str, ListingResult]:
         """Return the result of the last try by these entries, by server."""
         check_tenant(tenant, shared=True)
-        results = self._backend.read(tenant, lambda points: failures(points, tenant))
-        listings = {server: listing_of(server, entry) for server, entry in entries.items()}
-        return {
-            server: results[listing] for server, listing in listings.items() if listing in results
-        }
+        results = self._backend.read(tenant, lambda points: _results(points, tenant))
+        by_server: dict[str, ListingResult] = {}
+        for server, entry in entries.items():
+            listing = listing_of(server, entry)
+            if listing in results:
+                by_server[server] = results[listing]
+        return by_server
 
     def keep_offer(self, tenant: str, server: str, entry: str, offer: str) -> None:
         """Store a server's resources and prompts as JSON text, by the entry that connects it."""
@@ -138,9 +155,9 @@ def _accepted_id(tenant: str, server: str, entry: str) -> str:
     return point_id("accepted", tenant, listing_of(server, entry[:OF_SERVER]))
 
 
-def failures(points: Points, tenant: str) -> dict[str, Failure]:
+def _results(points: Points, tenant: str) -> dict[str, ListingResult]:
     """Return the results of the last tries to list the tenant's servers. Unreadable results are left out."""
-    return _failures_in(_content(points, point_id("failures", tenant)))
+    return _results_in(_content(points, point_id("failures", tenant)))
 
 
 def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, str]:
@@ -151,17 +168,18 @@ def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, st
         tenant: The tenant.
         entries: The entries of the configuration. None: all servers are seen.
     """
-    results = failures(points, tenant)
-    oldest_first = sorted(results, key=lambda name: results[name][1])
+    results = _results(points, tenant)
     reasons: dict[str, str] = {}
-    for name in oldest_first:
-        server = server_of(name)
-        entry = entry_of(name)
-        is_seen = entries is None or entries.get(server) == entry
-        if is_seen or not entry:
-            # The last result of a server counts.
-            reasons[server], _ = results[name]
+    # Oldest first, so that the last result of a server counts.
+    for listing in sorted(results, key=lambda listing: results[listing].at):
+        if _is_seen(listing, entries):
+            reasons[server_of(listing)] = results[listing].reason
     return {server: reason for server, reason in reasons.items() if reason}
+
+
+def _is_seen(listing: str, entries: Entries | None) -> bool:
+    """Return True for an import, and for a listing by an entry of the configuration."""
+    return entries is None or entry_of(listing) in ("", entries.get(server_of(listing)))
 
 
 def offers(points: Points, tenant: str, entries: Entries) -> dict[str, str]:
@@ -196,8 +214,8 @@ def _validated(kind: Any, content: str) -> Any:
         return None
 
 
-def _failures_in(content: str) -> dict[str, Failure]:
-    return _validated(dict[str, Failure], content) or {}
+def _results_in(content: str) -> dict[str, ListingResult]:
+    return _validated(dict[str, ListingResult], content) or {}
 
 
 def _accepted_in(content: str, tenant: str) -> dict[str, Tool]:

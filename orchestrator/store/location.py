@@ -25,8 +25,7 @@ def open_backend(
     if location.startswith(("http://", "https://")):
         return QdrantBackend(location, timeout_s, prefix=collections, repeat_reads=repeat_reads)
     if "://" in location:
-        shown = without_credentials(location)
         raise InvalidConfig(
-            f"store {shown!r}: give a folder, or the http(s):// address of a Qdrant server"
+            f"store {without_credentials(location)!r}: give a folder, or the http(s):// address of a Qdrant server"
         )
     return SqliteBackend(location, timeout_s)

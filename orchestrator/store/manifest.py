@@ -222,11 +222,9 @@ class Manifest:
         """Return the content as texts of parts, by id."""
         if not self.tools and not self.files:
             return {}
-        contents: list[Mapping[str, Any]] = [
-            {"listings": list(self.tools), "files": self.files, "collection": self.collection}
-        ]
-        contents += [{"tools": tools} for tools in _cut(self.tools)]
-        texts = [json.dumps(content, ensure_ascii=False) for content in contents]
+        head = {"listings": list(self.tools), "files": self.files, "collection": self.collection}
+        tails = [{"tools": tools} for tools in _cut(self.tools)]
+        texts = [json.dumps(content, ensure_ascii=False) for content in (head, *tails)]
         return {_part_id(self.tenant, text): text for text in texts}
 
     def record(self, parts: Collection[str]) -> dict[str, Any]:
@@ -436,18 +434,22 @@ def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] |
         after: The new manifest.
     """
     points.create(CATALOGUES)
-    points.create(PARTS)
     texts = after.texts()
-    new = [part for part in texts if part not in before.parts]
-    written = int(time.time())
-    for start in range(0, len(new), _AT_ONCE):
-        page = new[start : start + _AT_ONCE]
-        points.put(PARTS, {part: {"text": texts[part], "written": written} for part in page})
+    _add_parts(points, texts, before.parts)
     successor = replace(after, state=before.state, past=before.past)
     point = point_id("manifest", before.tenant)
     if not points.swap(CATALOGUES, point, successor.record(texts), before.state):
         return None
     return tuple(texts)
+
+
+def _add_parts(points: Points, texts: Mapping[str, str], stored: Collection[str]) -> None:
+    points.create(PARTS)
+    written = int(time.time())
+    parts = [part for part in texts if part not in stored]
+    for start in range(0, len(parts), _AT_ONCE):
+        page = parts[start : start + _AT_ONCE]
+        points.put(PARTS, {part: {"text": texts[part], "written": written} for part in page})
 
 
 def forget(backend: Backend, tenant: str) -> None:

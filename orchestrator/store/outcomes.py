@@ -4,8 +4,8 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,13 @@ from orchestrator.store.points import Points, Record, Vectors, has_vector
 from orchestrator.store.vectors import collection_of
 
 logger = logging.getLogger(__name__)
-_KIND, _HEAD = "tool_experience", "tool_experience__head"
+_KIND = "tool_experience"
+_HEAD = f"{_KIND}__head"
 _SPACE = uuid.UUID("0d1b8f3e-5f5e-4a7e-9c54-2f6a1d1c7b90")
 _BATCH = 256
 """Outcomes in one request. A server limits its size."""
-_LOOKED_S, _ADDED = 86_400.0, 64
+_CLEANED_EVERY_S = 86_400.0
+_CLEANED_AFTER = 64
 """Old or surplus Outcomes are removed once a day and after this number of new ones, because it reads all Outcomes."""
 
 
@@ -67,14 +69,10 @@ class Outcomes:
         with self._backend.reading(tenant, EXPERIENCE) as points:
             stored_in = _head(points, tenant).get("collection", collection)
             records = list(points.find(stored_in, vectors=True))
-        readable = sorted(_readable(records), key=_by_time)
-        damaged = len(records) - len(readable)
-        outcomes = tuple(outcome for outcome, _ in readable)
-        rows = [record.vector for _, record in readable]
-        vectors = np.array(rows, np.float32).reshape(len(rows), -1 if rows else 0)
-        if stored_in != collection and outcomes:
-            outcomes, vectors = self._moved(tenant, stored_in, outcomes)
-        return StoredOutcomes(outcomes=outcomes, vectors=vectors, damaged=damaged)
+        stored = _readable(records)
+        if stored_in != collection and stored.outcomes:
+            return self._moved(tenant, stored_in, stored)
+        return stored
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
         """Store Outcomes. From time to time, remove old ones and keep the newest MOST_TASKS of each person's.
@@ -93,7 +91,7 @@ class Outcomes:
             head = _head(points, tenant)
             added = head.get("added", 0) + len(young)
             looked = head.get("looked", at)
-            is_due = added > _ADDED or at > looked + _LOOKED_S
+            is_due = added > _CLEANED_AFTER or at > looked + _CLEANED_EVERY_S
             if is_due:
                 added = 0
                 looked = at
@@ -126,30 +124,24 @@ class Outcomes:
     def forget_all(self, tenant: str) -> int:
         """Remove all Outcomes, damaged or not. Return their number, if it can be read."""
 
-        def count(points: Points) -> int:
-            return len(
-                [*points.find(_head(points, tenant).get("collection", _KIND), payload=False)]
-            )
-
+        number = 0
         try:
-            known = self._backend.read(tenant, count, EXPERIENCE)
+            with self._backend.reading(tenant, EXPERIENCE) as points:
+                collection = _head(points, tenant).get("collection", _KIND)
+                number = len(list(points.find(collection, payload=False)))
         except InvalidConfig:
-            known = None
+            logger.warning("tenant %r: past tasks that cannot be read are removed", tenant)
         self._backend.drop(tenant, EXPERIENCE)
-        if known is None:
-            logger.warning("tenant %r: past tasks that could not be read were removed", tenant)
-        return known or 0
+        return number
 
-    def _moved(
-        self, tenant: str, before: str, outcomes: Sequence[Outcome]
-    ) -> tuple[tuple[Outcome, ...], Vectors]:
+    def _moved(self, tenant: str, before: str, stored: StoredOutcomes) -> StoredOutcomes:
         """Embed Outcomes with the embedder in use and store them in its collection.
 
         Outcomes without a text are removed.
         """
         embedder = self._embedder()
-        kept = tuple(outcome for outcome in outcomes if outcome.query)
-        if lost := len(outcomes) - len(kept):
+        kept = tuple(outcome for outcome in stored.outcomes if outcome.query)
+        if lost := len(stored.outcomes) - len(kept):
             logger.warning(
                 "%d past tasks of tenant %r were removed: they have no text that the new embedder can read",
                 lost,
@@ -161,7 +153,7 @@ class Outcomes:
             self._put(points, tenant, collection, kept, vectors)
             points.put(_HEAD, {_id("head", tenant): {"collection": collection}})
             points.drop(before)  # Another process may do the same at the same time.
-        return kept, vectors
+        return replace(stored, outcomes=kept, vectors=vectors)
 
     def _put(
         self,
@@ -196,29 +188,36 @@ def _thin_out(points: Points, collection: str, oldest: float) -> None:
 
     If there are more than MOST_TASKS, also remove the oldest Outcomes of the person with the most.
     """
-    records = sorted(points.find(collection, payload=["at", "actor"]), key=_age)
-    young = [record for record in records if _age(record) >= (oldest, "")]
-    actors = [str(record.payload.get("actor", "")) for record in young]
-    staying = newest([record.id for record in young], actors, MOST_TASKS)
-    gone = {record.id for record in records}.difference(staying)
+    records = points.find(collection, payload=["at", "actor"])
+    outlines = sorted(map(_outline, records), key=_age)
+    young: dict[str, str] = {}
+    for outline in outlines:
+        if outline.at >= oldest:
+            young[outline.id] = outline.actor
+    staying = newest(list(young), list(young.values()), MOST_TASKS)
+    gone = {outline.id for outline in outlines}.difference(staying)
     if gone:
         points.delete(collection, sorted(gone))
 
 
-def _by_time(row: tuple[Outcome, Record]) -> tuple[float, str]:
-    outcome, record = row
-    return outcome.at, record.id
+def _age(outcome: Outcome) -> tuple[float, str]:
+    return outcome.at, outcome.id
 
 
-def _age(record: Record) -> tuple[float, str]:
-    return record.payload.get("at", 0.0), record.id
-
-
-def _readable(records: Iterable[Record]) -> Iterator[tuple[Outcome, Record]]:
+def _readable(records: Sequence[Record]) -> StoredOutcomes:
+    """Return the Outcomes of these records. The records that cannot be read are counted."""
+    rows: list[tuple[Outcome, Vectors]] = []
     for record in records:
-        outcome = _outcome(record.payload) if has_vector(record) else None
-        if outcome is not None:
-            yield outcome, record
+        outcome = _outcome(record.payload)
+        if outcome is not None and has_vector(record) and record.vector is not None:
+            rows.append((outcome, record.vector))
+    rows.sort(key=lambda row: _age(row[0]))
+    vectors = np.array([vector for _, vector in rows], np.float32)
+    return StoredOutcomes(
+        outcomes=tuple(outcome for outcome, _ in rows),
+        vectors=vectors.reshape(len(rows), -1 if rows else 0),
+        damaged=len(records) - len(rows),
+    )
 
 
 def _payload(outcome: Outcome) -> dict[str, Any]:
@@ -233,8 +232,10 @@ def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
     """Return the Outcome of a point, or None if the record is damaged or has another form."""
     try:
         fields = json.loads(payload["outcome"])
-        for name in ("words", "both"):
-            fields[name] = fields[name] and Claim(**_with_number(fields[name]))
+        words = fields["words"]
+        both = fields["both"]
+        fields["words"] = words and Claim(**_with_number(words))
+        fields["both"] = both and Claim(**_with_number(both))
         fields["used"] = tuple(Use(**use) for use in fields["used"])
         fields["offered"] = tuple(Offer(**_with_number(offer)) for offer in fields["offered"])
         return Outcome(**fields)
@@ -248,10 +249,11 @@ def _with_number(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _outline(record: Record) -> Outcome:
-    at, actor = record.payload.get("at"), str(record.payload.get("actor", ""))
-    return Outcome(
-        id=record.id, query="", used=(), at=at if isinstance(at, float) else 0.0, actor=actor
-    )
+    """Return an Outcome with the two fields that every record has: who did the task, and when."""
+    at = record.payload.get("at")
+    actor = str(record.payload.get("actor", ""))
+    when = at if isinstance(at, int | float) else 0.0
+    return Outcome(id=record.id, query="", used=(), at=when, actor=actor)
 
 
 def _point(tenant: str, outcome: Outcome) -> str:

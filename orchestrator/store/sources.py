@@ -7,7 +7,7 @@ same key, the first source's definition counts.
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -70,13 +70,15 @@ class Source:
         return self.name or (f"{place}#{self.tenant}" if self.tenant else place)
 
     @classmethod
-    def of(cls, given: "Source | Store | str | Path") -> "Source":
+    def of(cls, store: "Source | Store | str | Path") -> "Source":
         """Return the source. A text has the form `PLACE` or `PLACE#TENANT`."""
-        if isinstance(given, Source):
-            return given
-        place, mark, tenant = given.rpartition("#") if isinstance(given, str) else ("", "", "")
-        mapped = bool(mark and place) and (is_tenant(tenant) or tenant == SHARED)
-        return cls(store=place, tenant=tenant) if mapped else cls(store=given)
+        if isinstance(store, Source):
+            return store
+        if isinstance(store, str):
+            place, _, tenant = store.rpartition("#")
+            if place and (is_tenant(tenant) or tenant == SHARED):
+                return cls(store=place, tenant=tenant)
+        return cls(store=store)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +227,7 @@ class Sources:
             note=note,
             damaged=damaged,
             unlisted=frozenset[str]().union(*(part.unlisted for _, part in named_parts)),
-            origins=_origins(named_parts, places),
+            origins=_origins(named_parts),
             parts=parts,
         )
 
@@ -266,17 +268,16 @@ def _places(named_parts: Sequence[_NamedPart]) -> dict[str, _Place]:
     return places
 
 
-def _origins(
-    named_parts: Sequence[_NamedPart], places: Mapping[str, _Place]
-) -> dict[str, tuple[str, ...]]:
+def _origins(named_parts: Sequence[_NamedPart]) -> dict[str, tuple[str, ...]]:
     """Return the names of the sources with different definitions, by key. The one that counts is the first."""
     origins: dict[str, tuple[str, ...]] = {}
-    for number, (name, part) in enumerate(named_parts):
+    hashes: dict[str, str] = {}
+    for name, part in named_parts:
         for tool in part.tools:
-            first, row = places[tool.key]
-            if first == number:
+            first_hash = hashes.setdefault(tool.key, tool.hash)
+            if tool.key not in origins:
                 origins[tool.key] = (name,)
-            elif named_parts[first][1].tools[row].hash != tool.hash:
+            elif tool.hash != first_hash:
                 origins[tool.key] = (*origins[tool.key], name)
     return origins
 

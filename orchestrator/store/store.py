@@ -168,7 +168,8 @@ class Store:
     def version(self, tenant: str) -> str:
         """Read the version of the tenant's tools."""
         check_tenant(tenant, shared=True)
-        stamp, version = self._stamp(tenant), manifest.version(self.backend, tenant, self._entries)
+        stamp = self._stamp(tenant)
+        version = manifest.version(self.backend, tenant, self._entries)
         self._remember(tenant, stamp, version)
         return version
 
@@ -258,10 +259,11 @@ class Store:
         if owner is None:
             return None
         point = tool_id(owner.tenant, key, owner.tools[server][name])
-        found = self.backend.read(
+        records = self.backend.read(
             owner.tenant, lambda points: points.get(owner.collection, [point])
         )
-        if found and (tool := stored_tool(found[point].payload)) is not None:
+        tool = stored_tool(records[point].payload) if records else None
+        if tool is not None:
             return tool
         if owner not in self._visible(tenant):
             return self.tool(tenant, key)  # A writer came between our reads.
@@ -269,19 +271,17 @@ class Store:
 
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
         """Return the tools of one server, without reading the others. Tools with damaged records are left out."""
-        owner = next(
-            (owner for owner in self._visible(tenant) if server in owner.tools),
-            Manifest(tenant=tenant),
-        )
-        definitions = owner.tools.get(server, {})
-        if not definitions:
-            return ()
-        ids = [
-            tool_id(owner.tenant, key_of(server, name), hash_)
-            for name, hash_ in definitions.items()
-        ]
+        for owner in self._visible(tenant):
+            if server in owner.tools:
+                return self._tools_of(owner, server)
+        return ()
+
+    def _tools_of(self, owner: Manifest, server: str) -> tuple[Tool, ...]:
+        ids: list[str] = []
+        for name, hash_ in owner.tools[server].items():
+            ids.append(tool_id(owner.tenant, key_of(server, name), hash_))
         records = self.backend.read(owner.tenant, lambda points: points.get(owner.collection, ids))
-        tools = (stored_tool(records[point].payload) for point in ids if point in records)
+        tools = [stored_tool(records[point].payload) for point in ids if point in records]
         return tuple(tool for tool in tools if tool is not None)
 
     def second_vectors(self, tenant: str) -> dict[str, Vectors]:
@@ -326,8 +326,8 @@ class Store:
         self._known[tenant] = stamp, version
 
     def _stamp(self, tenant: str) -> str:
-        own, shared = self.backend.stamp(tenant), self.backend.stamp(SHARED)
-        return f"{own} {shared}" if own and shared else ""
+        stamps = [self.backend.stamp(owner) for owner in (tenant, SHARED)]
+        return " ".join(stamps) if all(stamps) else ""
 
     # --- writing
 

@@ -11,6 +11,8 @@ from orchestrator.errors import InvalidInput
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
 
+_MOST_NAMED = 5
+"""The tools that a message about damaged records names."""
 _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 
@@ -45,21 +47,20 @@ def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
     """Return the tool of a point, or None if the record is damaged or has another form."""
     try:
         record = dict(json.loads(payload["tool"]))
-        hints, words = Annotations(**record.pop("annotations")), tuple(record.pop("keywords"))
-        relations = tuple(Relation(**relation) for relation in record.pop("relations"))
-        own = {
-            "kind": Kind(record["kind"]),
-            "keywords": words,
-            "annotations": hints,
-            "relations": relations,
-        }
-        return Tool(**{**record, **own})
+        record["kind"] = Kind(record["kind"])
+        record["keywords"] = tuple(record["keywords"])
+        record["annotations"] = Annotations(**record["annotations"])
+        record["relations"] = tuple(Relation(**relation) for relation in record["relations"])
+        return Tool(**record)
     except (InvalidInput, KeyError, TypeError, ValueError):
         return None
 
 
 def damaged(keys: Collection[str]) -> str:
     """Return a message about tools with unreadable records, with the remedy. Otherwise empty."""
-    shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
+    if not keys:
+        return ""
+    named = ", ".join(map(repr, list(keys)[:_MOST_NAMED]))
+    more = " and more" if len(keys) > _MOST_NAMED else ""
     remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
-    return f"the store's records of the tools {shown} are damaged: {remedy}" if keys else ""
+    return f"the store's records of the tools {named}{more} are damaged: {remedy}"

@@ -67,15 +67,14 @@ class ToolPoints:
         self, backend: Backend, embedder: Embedder | Callable[[], Embedder], *, languages: bool
     ) -> None:
         self._backend = backend
-        self._given = embedder
+        self._embedder = embedder
         self._languages = languages
 
     @cached_property
     def embedder(self) -> Embedder:
-        given: Any = self._given  # An embedder may be callable, too.
-        opened: Embedder = (
-            given if hasattr(given, "embed") and not isinstance(given, type) else given()
-        )
+        embedder: Any = self._embedder  # An embedder may be callable, too.
+        is_open = hasattr(embedder, "embed") and not isinstance(embedder, type)
+        opened: Embedder = embedder if is_open else embedder()
         return opened
 
     @property
@@ -207,8 +206,8 @@ class ToolPoints:
         """
         if owner.collection in ("", collection):
             return {}
-        found = points.get(owner.collection, [point for point, *_ in owner.points()])
-        tools = {point: stored_tool(record.payload) for point, record in found.items()}
+        records = points.get(owner.collection, [point for point, *_ in owner.points()])
+        tools = {point: stored_tool(record.payload) for point, record in records.items()}
         return {point: tool for point, tool in tools.items() if tool is not None}
 
     def mismatch(self, vectors: Vectors | None) -> str:
@@ -223,13 +222,14 @@ class ToolPoints:
         # The dimension of an endpoint is unknown before its first answer.
         if not self.embedder.dimension:
             self.embedder.dimension = vectors.shape[1]
-        given = self.embedder.dimension
-        return "" if given == vectors.shape[1] else self._wrong_size(vectors.shape[1], given)
+        stored = vectors.shape[1]
+        current = self.embedder.dimension
+        return "" if stored == current else self._wrong_size(stored, current)
 
-    def _wrong_size(self, stored: int, given: int) -> str:
+    def _wrong_size(self, stored: int, current: int) -> str:
         return (
             f"the store {self._backend} has vectors with {stored} dimensions, but the embedder {self.embedder.id!r} "
-            f"gives {given}: use the embedder with which the store was filled, or import the tools into an empty store"
+            f"gives {current}: use the embedder that filled the store, or import the tools into an empty store"
         )
 
 

@@ -47,7 +47,7 @@ class Writer:
 
     def _replaced(self, write: "Write", on_progress: Progress | None) -> dict[str, Changes]:
         with self._backend.writing(write.tenant) as points:
-            start = self._found(points, write)
+            start = self._start(points, write)
             missing = len(start.missing)
             is_quick = missing <= _BATCH and not self._tool_points.embedder.remote
             if is_quick or not missing:
@@ -55,11 +55,12 @@ class Writer:
         # Embedding takes long, so other writers get their turn meanwhile.
         noted = self._add_missing(write.tenant, start, on_progress)
         with self._backend.writing(write.tenant) as points:
-            end = self._found(points, write)
-            has_changed = end.before.state != start.before.state
-            return self._finish(points, write, end, [] if has_changed else noted)
+            current = self._start(points, write)
+            if current.before.state != start.before.state:
+                noted = []  # Another writer may need these points, so their drafts stay.
+            return self._finish(points, write, current, noted)
 
-    def _found(self, points: Points, write: "Write") -> "_Found":
+    def _start(self, points: Points, write: "Write") -> "_Start":
         """Return the state before a write."""
         before, noted = manifest.to_replace(points, write.tenant)
         collection = self._tool_points.collection
@@ -73,60 +74,61 @@ class Writer:
         tools = {point: tool for point, tool in tools.items() if (tool.key, tool.hash) in after}
         points_to_add = self._tool_points.missing(points, collection, tools, named)
         missing = {point: tools[point] for point in points_to_add}
-        return _Found(before, noted, collection, missing)
+        return _Start(before, noted, collection, missing)
 
-    def _add_missing(self, tenant: str, found: "_Found", on_progress: Progress | None) -> list[str]:
+    def _add_missing(self, tenant: str, start: "_Start", on_progress: Progress | None) -> list[str]:
         """Write the missing points in chunks, so that other writers get their turn in between. Return their drafts."""
         self._backend.check_version()
-        missing = found.missing
+        missing = start.missing
         with self._backend.writing(tenant) as points:
-            noted = drafts.note(points, manifest.CATALOGUES, [(found.collection, found.added)])
+            noted = drafts.note(points, manifest.CATALOGUES, [(start.collection, start.added)])
         ids = list(missing)
         written = 0
-        for start in range(0, len(ids), self._tool_points.chunk):
-            chunk = ids[start : start + self._tool_points.chunk]
+        size = self._tool_points.chunk
+        for chunk_start in range(0, len(ids), size):
+            chunk = ids[chunk_start : chunk_start + size]
             vectors = self._tool_points.embed([missing[point] for point in chunk])
             with self._backend.writing(tenant) as points:
                 for first in range(0, len(chunk), _BATCH):
                     rows = slice(first, first + _BATCH)
                     batch = {point: missing[point] for point in chunk[rows]}
-                    self._tool_points.add(points, found.collection, batch, vectors.of(rows))
+                    self._tool_points.add(points, start.collection, batch, vectors.of(rows))
                     written += len(batch)
                     if on_progress is not None:
                         on_progress(written, len(missing))
         return noted
 
     def _finish(
-        self, points: Points, write: "Write", found: "_Found", noted: list[str]
+        self, points: Points, write: "Write", start: "_Start", noted: list[str]
     ) -> dict[str, Changes]:
         """Add the missing points, replace the manifest, and delete unused points.
 
         Args:
             points: The tenant's points.
             write: The write.
-            found: The state before the write.
+            start: The state before the write.
             noted: The drafts of the points that this write has already added.
         """
         for _ in range(_SWAPS):  # On a Qdrant server, another writer may come first.
-            before = found.before
-            after = write.on(before, found.collection)
+            before = start.before
+            after = write.on(before, start.collection)
             staying = after.definitions() if before.collection == after.collection else set()
             removed = before.definitions() - staying
-            if found.missing:
-                noted = [*noted, *self._note(points, [(found.collection, found.added)])]
-                vectors = self._tool_points.embed(list(found.missing.values()))
-                self._tool_points.add(points, found.collection, found.missing, vectors)
+            if start.missing:
+                noted = [*noted, *self._note(points, [(start.collection, start.added)])]
+                vectors = self._tool_points.embed(list(start.missing.values()))
+                self._tool_points.add(points, start.collection, start.missing, vectors)
             if (after, after.last) == (before, before.last):
-                self._sweep(points, found, after, before.parts, [], noted)
+                self._sweep(points, start, after, before.parts, [], noted)
                 return write.changes(before, after)
-            going = self._note(points, [(before.collection or found.collection, removed)])
+            going = self._note(points, [(before.collection or start.collection, removed)])
             parts = manifest.swap(points, before, after)
             if parts is not None:
                 done = noted if self._backend.remote and before.parts else [*noted, *going]
-                self._sweep(points, found, after, parts, removed, done)
+                self._sweep(points, start, after, parts, removed, done)
                 return write.changes(before, after)
             noted = []
-            found = self._found(points, write)
+            start = self._start(points, write)
         raise StoreBusy(
             f"the store {self._backend} is busy: other writers changed tenant {write.tenant!r} first, {_SWAPS} times; "
             "try again"
@@ -141,7 +143,7 @@ class Writer:
     def _sweep(
         self,
         points: Points,
-        found: "_Found",
+        start: "_Start",
         after: Manifest,
         parts: Sequence[str],
         removed: Collection[Definition],
@@ -149,7 +151,7 @@ class Writer:
     ) -> None:
         """Delete unused points. The write has succeeded before, so on a server a failure is only a warning."""
         try:
-            self._sweep_unused(points, found, after, parts, removed, done)
+            self._sweep_unused(points, start, after, parts, removed, done)
         except (StoreUnavailable, OSError) as error:
             if not self._backend.remote:
                 raise
@@ -162,14 +164,14 @@ class Writer:
     def _sweep_unused(
         self,
         points: Points,
-        found: "_Found",
+        start: "_Start",
         after: Manifest,
         parts: Sequence[str],
         removed: Collection[Definition],
         done: Sequence[str],
     ) -> None:
         """Delete the points that are no longer named, the points of old drafts, and the drafts in `done`."""
-        before = found.before
+        before = start.before
         tenant = after.tenant
         until = time.time() - drafts.KEPT_S
         kept = {tool_id(tenant, *definition) for definition in after.definitions()}
@@ -179,7 +181,7 @@ class Writer:
         gone_parts = set(before.parts).difference(parts)
         if gone_parts:
             points.sweep(manifest.PARTS, sorted(gone_parts), until)
-        old = [draft for draft in found.noted if draft.at <= until]
+        old = [draft for draft in start.noted if draft.at <= until]
         for draft in old:
             unnamed = self._unnamed(points, draft, after)
             self._tool_points.sweep(points, draft.collection, unnamed, until, kept)
@@ -205,7 +207,7 @@ class Writer:
         ]
 
 
-class _Found(NamedTuple):
+class _Start(NamedTuple):
     """The state before a write.
 
     Attributes:

@@ -19,8 +19,10 @@ from orchestrator.store.qdrant.retries import Refused
 _PAGE = 1_000
 """The points in one request, as long as the server does not refuse that number."""
 _TRIES = 3
-_ABSENT, _TOO_MANY = 404, (400, 413, 422)
-"""The HTTP statuses for a missing collection, and for a request that may be too large for a strict server."""
+_ABSENT = 404
+"""The HTTP status for a missing collection."""
+_TOO_MANY = (400, 413, 422)
+"""The HTTP statuses for a request that may be too large for a strict server."""
 _FLOATS = 500_000
 """The maximum number of vector components in one request. They make about 11 MB of JSON, and a server takes 32 MB."""
 _INDEXES = {"tenant": "keyword", "written": "integer", "state": "keyword"}
@@ -103,8 +105,8 @@ class QdrantPoints(Points):
                 "with_payload": payload,
                 "with_vector": vectors,
             }
-            found = self._ask_collection("POST", name, "/points", page) or []
-            records |= {str(record["id"]): _record(record) for record in found}
+            answer = self._ask_collection("POST", name, "/points", page) or []
+            records |= {str(record["id"]): _record(record) for record in answer}
         return records
 
     def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterator[Record]:
@@ -164,8 +166,10 @@ class QdrantPoints(Points):
             condition = models.Filter.model_validate({"must": [_is("state", before)]})
         strong = models.WriteOrdering.STRONG
         self._upsert(name, {point: payload}, {}, update_filter=condition, ordering=strong)
-        written = self.get(name, [point])
-        current = written[point].payload if point in written else {}
+        records = self.get(name, [point])
+        if point not in records:
+            return False
+        current = records[point].payload
         return payload["state"] in (current.get("state"), *current.get("past", ()))
 
     def delete(self, name: str, ids: Sequence[str]) -> None:

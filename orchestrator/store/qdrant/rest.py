@@ -58,11 +58,11 @@ class Connections:
 
         from orchestrator.common.bounded_http import AnswerTooLong
 
-        given: dict[str, Any] = {}
-        if content:
-            given = {"content": content, "headers": {"content-type": "application/json"}}
+        headers = {"content-type": "application/json"} if content else None
         try:
-            response = self._opened().request(method, path.lstrip("/"), timeout=timeout_s, **given)
+            response = self._opened().request(
+                method, path.lstrip("/"), timeout=timeout_s, content=content, headers=headers
+            )
         except httpx2.TimeoutException as error:
             raise TimeoutError(f"no answer within {timeout_s:g} s") from error
         except AnswerTooLong as error:

@@ -130,12 +130,12 @@ class RunClient:
         """Return a run's progress. None if no worker answers."""
         try:
             handle = self.client.get_workflow_handle(run_id)
-            asked: Progress = await handle.query(
+            progress: Progress = await handle.query(
                 names.PROGRESS, result_type=Progress, rpc_timeout=SOON
             )
         except RPCError:
             return None
-        return asked
+        return progress
 
     async def result(self, run: Listed) -> RunResult | None:
         """Return the result of a finished run. Return None for a run that has none, and for a user's own workflow."""

@@ -105,8 +105,8 @@ class Executors:
         self._threads = Threads(MAX_THREADS, "toolroute function")
         turns = Turns(MAX_THREADS)
         self._by_name = {
-            name: _executor(name, given, self._threads, turns)
-            for name, given in (registered or {}).items()
+            name: _executor(name, executor, self._threads, turns)
+            for name, executor in (registered or {}).items()
         }
 
     def close(self) -> None:
@@ -189,14 +189,12 @@ class Executors:
             return held
         is_text = answer.structured is None or held.text != answer.text
         try:
-            whole = await self._keep(
-                call.tenant, answer.text if is_text else compact(answer.structured)
-            )
+            content = answer.text if is_text else compact(answer.structured)
+            reference = await self._keep(call.tenant, content)
         except OSError as error:
-            return replace(
-                held, warnings=(*held.warnings, f"the whole result could not be kept: {error}")
-            )
-        return replace(held, whole=whole)
+            warning = f"the whole result could not be kept: {error}"
+            return replace(held, warnings=(*held.warnings, warning))
+        return replace(held, whole=reference)
 
 
 _LOST = OutcomeUnknown, "a proxy lost the endpoint's answer"
@@ -306,7 +304,8 @@ class HttpExecutor(Executor):
 
     def _read(self, key: str, reply: Any) -> ToolResult:
         """Return the reply as a result. A 503 without Retry-After may come from a proxy that lost the answer."""
-        status, text = reply.status_code, self.secrets.redact(reply.text)
+        status = reply.status_code
+        text = self.secrets.redact(reply.text)
         meaning = 429 if status == 503 and "retry-after" in reply.headers else status
         if meaning in _STATUSES:
             kind, why = _STATUSES[meaning]
@@ -320,7 +319,8 @@ class HttpExecutor(Executor):
 
     async def aclose(self) -> None:
         """Close the client. A later call opens a new one."""
-        client, self._client = self._client, None
+        client = self._client
+        self._client = None
         if client is not None:
             await client.aclose()
 
@@ -396,20 +396,23 @@ async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
 
 def hold(result: ToolResult, max_tokens: int) -> ToolResult:
     """Return the result cut to its tokens and to the size that a history may have. A cut result is marked."""
-    text, truncated = cut(result.text, max_tokens)
+    text, is_cut = cut(result.text, max_tokens)
     structured = result.structured
-    if structured is not None:
-        # A value that is too large for a history is not counted first.
-        written = compact(structured)
-        if plain_size(written) > MAX_RESULT_BYTES or count_tokens(written) > max_tokens:
-            structured, truncated = None, True
-    held = hold_bytes(
-        replace(result, text=text, structured=structured, truncated=truncated or result.truncated)
-    )
+    if structured is not None and not _fits(structured, max_tokens):
+        structured = None
+        is_cut = True
+    truncated = is_cut or result.truncated
+    held = hold_bytes(replace(result, text=text, structured=structured, truncated=truncated))
     return replace(held, tokens=count_tokens(held.text))
 
 
-def _executor(name: str, given: Registered, threads: Threads, turns: Turns) -> Executor:
+def _fits(structured: Any, max_tokens: int) -> bool:
+    written = compact(structured)
+    # A value that is too large for a history is not counted.
+    return plain_size(written) <= MAX_RESULT_BYTES and count_tokens(written) <= max_tokens
+
+
+def _executor(name: str, registered: Registered, threads: Threads, turns: Turns) -> Executor:
     is_kind = name in tuple(Kind)
     server, tool = split_key(name)
     is_key = bool(tool.strip()) and (tool == "*" or key_of(server, tool) == name)
@@ -417,13 +420,13 @@ def _executor(name: str, given: Registered, threads: Threads, turns: Turns) -> E
         kinds = ", ".join(Kind)
         form = f"register it by its key, as `server:*` for a whole server, or by one of the kinds {kinds}"
         raise InvalidConfig(f"executor {name!r}: {form}")
-    if isinstance(given, Executor):
-        return given
-    if not callable(given):
+    if isinstance(registered, Executor):
+        return registered
+    if not callable(registered):
         raise InvalidConfig(
-            f"executor {name!r}: {given!r} cannot be called; give a function or an Executor"
+            f"executor {name!r}: {registered!r} cannot be called; give a function or an Executor"
         )
-    return _FunctionExecutor(given, is_kind or tool == "*", threads, turns)
+    return _FunctionExecutor(registered, is_kind or tool == "*", threads, turns)
 
 
 def _remedy(tool: Tool) -> str:

@@ -25,7 +25,8 @@ class ToolrouteHandler:
     """Serves the operations with a worker's resources, only for these tenants. None: for all tenants."""
 
     def __init__(self, resources: Resources, tenants: Collection[str] | None) -> None:
-        self._resources, self._tenants = resources, tenants
+        self._resources = resources
+        self._tenants = tenants
 
     @sync_operation
     async def find(self, _: StartOperationContext, request: RouteRequest) -> Decision:

@@ -171,13 +171,13 @@ def _drop_arguments(
     credentials: Sequence[_Credential], headers: dict[str, str], parameters: list[tuple[str, str]]
 ) -> None:
     """Remove what the arguments of a call would send under the name of a credential, in any case of letters."""
-    named = {(credential.place, credential.name.lower()) for credential in credentials}
-    places = {credential.place for credential in credentials}
-    parameters[:] = [field for field in parameters if ("query", field[0].lower()) not in named]
-    for header in list(headers):
-        is_cookie = header.lower() == "cookie" and "cookie" in places
-        if is_cookie or ("header", header.lower()) in named:
-            del headers[header]
+    for credential in credentials:
+        name = "cookie" if credential.place == "cookie" else credential.name.lower()
+        if credential.place == "query":
+            parameters[:] = [field for field in parameters if field[0].lower() != name]
+        else:
+            for header in [header for header in headers if header.lower() == name]:
+                del headers[header]
 
 
 def _add(

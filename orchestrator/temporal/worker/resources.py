@@ -221,7 +221,8 @@ class Resources:
         if not unlisted:
             return {}
         report = await self.sync(SyncRequest(tenant=tenant, servers=unlisted))
-        return {server.server: server.error for server in report.servers if server.error}
+        failed = [server for server in report.servers if server.error]
+        return {server.server: server.error for server in failed}
 
     async def limited(self, decision: "Decision") -> "Decision":
         """Return the Decision with its servers' limits as labels of its tools. A tool's own labels take precedence.

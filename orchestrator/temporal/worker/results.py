@@ -26,7 +26,8 @@ from orchestrator.records.call import PageRequest, ResultPage
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES
 
 REFERENCE = "toolroute-result:"
-KEPT_S, MOST_BYTES = 7 * 24 * 3600.0, 256 * 1024 * 1024
+KEPT_S = 7 * 24 * 3600.0
+MOST_BYTES = 256 * 1024 * 1024
 MOST_REFERENCE = 2_048
 """The maximum number of bytes of a reference. A larger payload was not put into the external storage."""
 _FILE = re.compile(r"[0-9a-f]{32}")
@@ -72,9 +73,8 @@ class Results:
         most_characters = min(4 * request.max_tokens, MAX_RESULT_BYTES)
         part = _within(text[start : start + most_characters], request.max_tokens)
         end = start + len(part)
-        if end >= len(text):
-            return ResultPage(text=part, characters=len(text))
-        return ResultPage(text=part, characters=len(text), next=end)
+        following = None if end >= len(text) else end
+        return ResultPage(text=part, characters=len(text), next=following)
 
     async def expand(self, tenant: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with whole results instead of their references."""
@@ -89,7 +89,8 @@ class Results:
         return Path(self._root()) / "tenants" / digest(tenant, 32) / "results"
 
     def _write(self, tenant: str, text: str) -> str:
-        folder, name = self._folder(tenant), digest(text, 32)
+        folder = self._folder(tenant)
+        name = digest(text, 32)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # Another worker may remove files at the same time.
             _sweep(folder)
@@ -125,11 +126,12 @@ def _whole(path: Path) -> str:
 
 def _sweep(folder: Path) -> None:
     """Remove old files, and the oldest files above the maximum size."""
-    left, oldest = MOST_BYTES, time.time() - KEPT_S
-    files = [(path, path.stat()) for path in folder.iterdir()]
-    for path, about in sorted(files, key=lambda file: -file[1].st_mtime):
-        left -= about.st_size
-        if left < 0 or about.st_mtime < oldest:
+    bytes_left = MOST_BYTES
+    oldest = time.time() - KEPT_S
+    states = {path: path.stat() for path in folder.iterdir()}
+    for path in sorted(states, key=lambda path: states[path].st_mtime, reverse=True):
+        bytes_left -= states[path].st_size
+        if bytes_left < 0 or states[path].st_mtime < oldest:
             path.unlink(missing_ok=True)
 
 

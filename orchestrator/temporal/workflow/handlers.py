@@ -75,10 +75,9 @@ class Handlers:
         """Return the phase and the budget of the latest run, and the steps of all current runs. It also answers after
         the end.
         """
-        *others, latest = [run.progress() for run in self._runs]
-        return replace(
-            latest, steps=tuple(step for shown in (*others, latest) for step in shown.steps)
-        )
+        states = [run.progress() for run in self._runs]
+        steps = [step for state in states for step in state.steps]
+        return replace(states[-1], steps=tuple(steps))
 
     def approve(self, word: RawValue = NOTHING) -> None:
         """Approve or reject a step with the arguments of a digest."""
@@ -122,23 +121,29 @@ class Handlers:
             self._show_now()
 
     def _show_now(self) -> None:
-        before, shown = self._shown, self.progress()
-        self._shown = shown
-        if self._topic is not None and (changed := _changed(shown, before)):
+        before = self._shown
+        progress = self.progress()
+        self._shown = progress
+        changed = _changed(progress, before)
+        if self._topic is not None and changed is not None:
             self._topic.publish(changed)
-        lines = (
-            f"- {step.step} `{inline(step.tool) or 'no tool'}`: {step.status.replace('_', ' ')}"
-            for step in shown.steps
-        )
-        details = "\n".join([f"**{shown.phase}**", *lines])
         if workflow.get_current_details() == self._details:
-            workflow.set_current_details(details)
-            self._details = details
-        waiting = tuple(f"{step.step} {step.tool}" for step in shown.steps if step.digest)
+            self._details = _details(progress)
+            workflow.set_current_details(self._details)
+        waiting = tuple(f"{step.step} {step.tool}" for step in progress.steps if step.digest)
         memo = RunMemo(tenant=self.tenant, waiting=waiting)
         if memo != workflow.memo_value(names.RUN, None, type_hint=RunMemo):
             workflow.upsert_memo({names.RUN: memo})
         _show_waiting(bool(waiting))
+
+
+def _details(progress: Progress) -> str:
+    """Return the state of the steps as Markdown, for Temporal's web UI."""
+    lines = [f"**{progress.phase}**"]
+    for step in progress.steps:
+        status = step.status.replace("_", " ")
+        lines.append(f"- {step.step} `{inline(step.tool) or 'no tool'}`: {status}")
+    return "\n".join(lines)
 
 
 def _show_waiting(waits: bool) -> None:
@@ -148,13 +153,13 @@ def _show_waiting(waits: bool) -> None:
         workflow.upsert_search_attributes([_WAITING.value_set(waits)])
 
 
-def _changed(now: Progress, before: Progress | None) -> Progress | None:
+def _changed(progress: Progress, before: Progress | None) -> Progress | None:
     """Return the progress with only the changed steps, without arguments. None if only the budget has changed.
 
     A stream stays small this way: about 400 bytes for each state of each step.
     """
     earlier = before.steps if before else ()
-    steps = tuple(replace(step, arguments={}) for step in now.steps if step not in earlier)
-    return (
-        replace(now, steps=steps) if steps or before is None or now.phase != before.phase else None
-    )
+    steps = tuple(replace(step, arguments={}) for step in progress.steps if step not in earlier)
+    if before is not None and not steps and progress.phase == before.phase:
+        return None
+    return replace(progress, steps=steps)

@@ -72,16 +72,16 @@ async def fill(
         max_tokens=most,
         answer_tokens=most // ANSWER_SHARE,
     )
-    got, failed = await _asked(request, complete)
-    names = ", ".join(f"{step.id}.{name}" for name in (step.late if failed else got.missing))
-    if failed:
-        return Filled(tokens=got.usage.total, reason=f"the model could not fill {names} ({failed})")
-    if names:
-        return Filled(
-            tokens=got.usage.total,
-            reason=f"missing: {names}; the results of earlier steps do not have these values",
-        )
-    return Filled(arguments=got.arguments, tokens=got.usage.total)
+    completion, failure = await _asked(request, complete)
+    missing = step.late if failure else completion.missing
+    names = ", ".join(f"{step.id}.{name}" for name in missing)
+    reason = ""
+    if failure:
+        reason = f"the model could not fill {names} ({failure})"
+    elif names:
+        reason = f"missing: {names}; the results of earlier steps do not have these values"
+    arguments = {} if reason else completion.arguments
+    return Filled(arguments=arguments, tokens=completion.usage.total, reason=reason)
 
 
 async def answer(
@@ -110,14 +110,12 @@ async def answer(
         max_tokens=reserve,
         answer_tokens=reserve // ANSWER_SHARE,
     )
-    got, failed = await _asked(request, complete)
-    if failed:
-        return (
-            listed,
-            got.usage.total,
-            (f"the answer lists the results, because no model wrote it ({failed})",),
-        )
-    return got.text, got.usage.total, ()
+    completion, failure = await _asked(request, complete)
+    tokens = completion.usage.total
+    if failure:
+        warning = f"the answer lists the results, because no model wrote it ({failure})"
+        return listed, tokens, (warning,)
+    return completion.text, tokens, ()
 
 
 async def _asked(request: CompleteRequest, complete: Complete) -> tuple[Completion, str]:
@@ -142,9 +140,10 @@ def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str
         return "; ".join(plan.reasons)
     most = _CHARS_PER_TOKEN * max_tokens // len(plan.steps)
     if len(outcomes) == 1:
-        return _said(outcomes[0], most)
+        return _result_text(outcomes[0], most)
     return "\n".join(
-        f"{outcome.step} {inline(outcome.tool)}: {_said(outcome, most)}" for outcome in outcomes
+        f"{outcome.step} {inline(outcome.tool)}: {_result_text(outcome, most)}"
+        for outcome in outcomes
     )
 
 
@@ -159,14 +158,14 @@ def _before(step: Step, plan: Plan) -> list[str]:
 def _results(outcomes: Sequence[StepOutcome], max_tokens: int) -> tuple[tuple[str, str], ...]:
     """Return each step's title and result, cut so that the request stays small in a history."""
     most = _CHARS_PER_TOKEN * max_tokens // max(1, len(outcomes))
-    return tuple((_title(outcome), _said(outcome, most)) for outcome in outcomes)
+    return tuple((_title(outcome), _result_text(outcome, most)) for outcome in outcomes)
 
 
 def _title(outcome: StepOutcome) -> str:
     return f"{outcome.step} {outcome.tool}"
 
 
-def _said(outcome: StepOutcome, most: int) -> str:
+def _result_text(outcome: StepOutcome, most: int) -> str:
     """Return the step's result, or the reason for having no result, cut to a number of characters."""
     text = f"{outcome.status.replace('_', ' ')}: {inline(outcome.reason)}"
     if outcome.result is not None and outcome.status is StepStatus.DONE:

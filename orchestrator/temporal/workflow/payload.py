@@ -247,22 +247,21 @@ def _beginning(text: str, limit: int) -> str:
 
 def hold_together(outcomes: Iterable[StepOutcome]) -> tuple[StepOutcome, ...]:
     """Return a run's outcomes within MAX_RESULTS_BYTES of JSON. The largest results are cut first."""
-    whole = held = tuple(outcomes)
-    each = MAX_RESULT_BYTES
-    while (
-        sum(
-            _size(outcome.result.text) + _size(outcome.result.structured)
-            for outcome in held
-            if outcome.result
-        )
-        > MAX_RESULTS_BYTES
-    ):
-        each //= 2
+    uncut = tuple(outcomes)
+    held = uncut
+    limit = MAX_RESULT_BYTES
+    while sum(map(_result_size, held)) > MAX_RESULTS_BYTES:
+        limit //= 2
         held = tuple(
-            replace(outcome, result=outcome.result and hold_bytes(outcome.result, each))
-            for outcome in whole
+            replace(outcome, result=outcome.result and hold_bytes(outcome.result, limit))
+            for outcome in uncut
         )
     return held
+
+
+def _result_size(outcome: StepOutcome) -> int:
+    result = outcome.result
+    return _size(result.text) + _size(result.structured) if result else 0
 
 
 def _size(value: Any) -> int:

@@ -174,10 +174,8 @@ class Steps:
         The person sees the tool as its server defines it now, and is asked again if the definition
         changes before the call.
         """
-        asks, approved = (
-            needs_approval(tool, Approve(self.request.approve)),
-            self.request.approved.get(step.id),
-        )
+        asks = needs_approval(tool, Approve(self.request.approve))
+        approved = self.request.approved.get(step.id)
         while True:
             if asks:
                 try:
@@ -193,10 +191,11 @@ class Steps:
             try:
                 return await self._in_slot(step, tool, self._call)
             except _Changed:
-                asks, approved = True, None
+                asks = True
+                approved = None
                 self._forget(step)
 
-    async def _approval(self, step: Step, tool: Tool, shown: str | None) -> StepOutcome | None:
+    async def _approval(self, step: Step, tool: Tool, approved: str | None) -> StepOutcome | None:
         """Wait for a person's answer.
 
         Return how the step ends if it is not approved. None if it is, or if the run stops.
@@ -211,7 +210,7 @@ class Steps:
             # The answer was about another call, before the run continued as new.
             self._forget(step)
         self.asked[step.id] = digest
-        if shown == digest:
+        if approved == digest:
             self.words.setdefault(step.id, True)
             self.decided_by.setdefault(step.id, self.request.actor or "the request")
         self._status[step.id] = StepStatus.NEEDS_APPROVAL
@@ -224,8 +223,8 @@ class Steps:
                 )
         except TimeoutError:
             why = "nobody approved the call in time"
-            if shown:
-                why = f"the approved digest ({shown}) belongs to another call"
+            if approved:
+                why = f"the approved digest ({approved}) belongs to another call"
             elif self.request.approval_timeout_s <= SHORTEST_S:
                 why = "the call needs approval, and nobody could be asked"
             ended = _end(step, StepStatus.NEEDS_APPROVAL, why)
@@ -247,7 +246,8 @@ class Steps:
                 return None
             if grant.verdict is Verdict.REFUSED:
                 return _end(step, StepStatus.REFUSED, grant.reason)
-            self._status[step.id], used = StepStatus.RUNNING, 0
+            self._status[step.id] = StepStatus.RUNNING
+            used = 0
             try:
                 ended, used = await work(step, tool, grant.allowance)
             finally:
@@ -318,7 +318,8 @@ class Steps:
         return self.filled.get(step.id, Filled()).tokens
 
     def _progress(self, step: Step) -> StepProgress:
-        outcome, asks = self.outcomes.get(step.id), self._asks(step)
+        outcome = self.outcomes.get(step.id)
+        asks = self._asks(step)
         arguments = self._arguments(step) if asks else {}
         reason = ""
         if outcome:
@@ -343,10 +344,12 @@ class Steps:
 
     def _changed(self, step: Step) -> str:
         """Return the new description of a step's tool, if the tool has changed since the Decision."""
-        chosen, now = self._chosen(step), self._present.get(step.id)
-        if now is None or chosen is None or now.hash == chosen.hash:
+        chosen = self._chosen(step)
+        present = self._present.get(step.id)
+        if present is None or chosen is None or present.hash == chosen.hash:
             return ""
-        return f"the server has changed the tool since it was found. Its new description: {as_json(now.description)}"
+        description = as_json(present.description)
+        return f"the server has changed the tool since it was found. Its new description: {description}"
 
     def _status_of(self, step: Step) -> StepStatus:
         return self._status.get(step.id, StepStatus.PENDING)
@@ -357,7 +360,8 @@ class Steps:
 
     def _note(self, step: Step, ended: StepOutcome) -> None:
         ended = replace(ended, decided_by=self.decided_by.get(step.id, ""))
-        self.outcomes[step.id], self._status[step.id] = ended, ended.status
+        self.outcomes[step.id] = ended
+        self._status[step.id] = ended.status
         step_ended(ended)
 
 

@@ -158,8 +158,8 @@ class ActivityStubs:
             max_tokens=max_tokens,
         )
         check_size("the conversation", [turn.text for turn in request.conversation])
-        given = [request.arguments, [step.arguments for step in first.steps] if first else []]
-        check_size("the arguments for a plan", given, MAX_PLAN_BYTES)
+        earlier = [step.arguments for step in first.steps] if first else []
+        check_size("the arguments for a plan", [request.arguments, earlier], MAX_PLAN_BYTES)
         return await execute(
             names.PLAN, request, Plan, fair(decision.tenant, {**self._plan, **options})
         )
@@ -202,17 +202,17 @@ class ActivityStubs:
             UnknownTool: The tool is not a match of the Decision.
             InvalidInput: `max_result_tokens` is not above 0.
         """
-        found = decision.tool(tool)
-        if found is None:
+        match = decision.tool(tool)
+        if match is None:
             offered = ", ".join(match.tool.key for match in decision.matches)
             raise UnknownTool(
                 f"tool {tool!r} is not a match of this Decision; its matches are: {offered or 'none'}"
             )
         call = ToolCall(
             tenant=decision.tenant,
-            tool=found,
+            tool=match,
             arguments=dict(arguments or {}),
-            idempotency_key=f"{workflow.info().workflow_id}:{occurrence('call', found.key, arguments)}",
+            idempotency_key=f"{workflow.info().workflow_id}:{occurrence('call', match.key, arguments)}",
             max_result_tokens=max_result_tokens,
         )
         call.validate()

@@ -120,12 +120,10 @@ class ToolRouter(ActivityStubs):
         Returns:
             False if the answer does not count: no such step waits, or its arguments do not belong to the digest.
         """
-        run, word = (
-            self._runs.get(asyncio.get_running_loop()),
-            Approval(step=step, digest=digest, allowed=allowed),
-        )
+        run = self._runs.get(asyncio.get_running_loop())
         if run is None:
             return False
+        word = Approval(step=step, digest=digest, allowed=allowed)
         try:
             run.check(word)
         except InvalidInput:
