@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from itertools import count, groupby, starmap
+from itertools import count, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
@@ -38,9 +38,8 @@ class Catalogue:
     def __init__(
         self, tools: Iterable[Tool | Mapping[str, Any] | Callable[..., Any]] | str | Path = ()
     ) -> None:
-        if isinstance(tools, str | Path):
-            tools = _read(tools)
-        by_key = _by_key(starmap(_tool, enumerate(tools, start=1)))
+        records = _read(tools) if isinstance(tools, str | Path) else _from_records(tools)
+        by_key = _by_key(records)
         self.tools: tuple[Tool, ...] = tuple(by_key.values())
         self.positions: Mapping[str, int] = dict(zip(by_key, count()))
         """The position of each key in `tools`."""
@@ -174,6 +173,11 @@ class Catalogue:
         for derived in ("_replaced", "fingerprint"):
             vars(other).pop(derived, None)
         return other
+
+
+def _from_records(records: Iterable[Any]) -> Iterator[Tool]:
+    for number, record in enumerate(records, start=1):
+        yield _tool(number, record)
 
 
 def _by_key(tools: Iterable[Tool]) -> dict[str, Tool]:

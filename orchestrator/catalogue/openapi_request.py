@@ -39,9 +39,10 @@ def query_fields(operation: Operation, name: str, value: Any) -> list[tuple[str,
         return [(name, joined(operation, name, value))]
     is_spread = isinstance(value, Mapping) and name not in operation.deep
     content = value if is_spread else {name: value}
-    fields = list(form_fields(content))
-    for sent, _ in fields:
+    fields: list[tuple[str, str]] = []
+    for sent, text in form_fields(content):
         _check_field(operation, name, sent)
+        fields.append((sent, text))
     return fields
 
 

@@ -164,9 +164,9 @@ def _check_options(
             "--build-id and --pinned are for Worker Versioning: give --deployment NAME, too"
         )
     if check:
-        asked = ("check", "task_queue", "temporal_address", "temporal_namespace")
+        used = ("check", "task_queue", "temporal_address", "temporal_namespace")
         reason = "has no effect with --check, which starts no worker: leave it out"
-        refuse(typed_options(*asked), reason)
+        refuse(typed_options(*used), reason)
 
 
 def _executors(named: str) -> "Mapping[str, Registered]":
@@ -211,12 +211,15 @@ def released(
     from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
     from temporalio.worker import WorkerDeploymentConfig
 
-    moves = VersioningBehavior.PINNED if pinned else VersioningBehavior.AUTO_UPGRADE
-    name, build = deployment or "toolroute", build_id or version("toolroute")
+    behavior = VersioningBehavior.UNSPECIFIED
+    if deployment:
+        behavior = VersioningBehavior.PINNED if pinned else VersioningBehavior.AUTO_UPGRADE
     return WorkerDeploymentConfig(
-        version=WorkerDeploymentVersion(deployment_name=name, build_id=build),
+        version=WorkerDeploymentVersion(
+            deployment_name=deployment or "toolroute", build_id=build_id or version("toolroute")
+        ),
         use_worker_versioning=bool(deployment),
-        default_versioning_behavior=moves if deployment else VersioningBehavior.UNSPECIFIED,
+        default_versioning_behavior=behavior,
     )
 
 
@@ -249,10 +252,8 @@ def make_worker(
 
 async def _check(client: "Client", task_queue: str) -> int:
     """Return 0 if a worker on this machine or container polled in the last minutes, otherwise 1."""
-    if any(
-        identity.endswith(f"@{socket.gethostname()}")
-        for identity in await pollers(client, task_queue)
-    ):
+    here = f"@{socket.gethostname()}"
+    if any(identity.endswith(here) for identity in await pollers(client, task_queue)):
         return 0
     note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
     return 1
@@ -263,10 +264,8 @@ async def pollers(client: "Client", task_queue: str) -> list[str]:
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
-    asked = DescribeTaskQueueRequest(
+    request = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=task_queue)
     )
-    return [
-        poller.identity
-        for poller in (await client.workflow_service.describe_task_queue(asked)).pollers
-    ]
+    described = await client.workflow_service.describe_task_queue(request)
+    return [poller.identity for poller in described.pollers]

@@ -73,8 +73,9 @@ class Results:
         most_characters = min(4 * request.max_tokens, MAX_RESULT_BYTES)
         part = _within(text[start : start + most_characters], request.max_tokens)
         end = start + len(part)
-        following = None if end >= len(text) else end
-        return ResultPage(text=part, characters=len(text), next=following)
+        if end >= len(text):
+            return ResultPage(text=part, characters=len(text))
+        return ResultPage(text=part, characters=len(text), next=end)
 
     async def expand(self, tenant: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with whole results instead of their references."""
