@@ -43,6 +43,11 @@ class StepStatus(StrEnum):
     CANCELLED = "cancelled"
     OUTCOME_UNKNOWN = "outcome_unknown"
 
+    @property
+    def in_words(self) -> str:
+        """The status as people read it, such as `needs approval`."""
+        return self.replace("_", " ")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:

@@ -155,7 +155,7 @@ def _project_path(client: Client) -> Path | None:
 
 def _readable(places: Iterable[tuple[Client, Path]]) -> list[ClientFile]:
     """Read the clients' files. A broken file is reported and left alone. Clients without a file are skipped."""
-    files = []
+    files: list[ClientFile] = []
     for client, path in places:
         try:
             if path.is_file():
@@ -294,17 +294,16 @@ def _profiles(configured: ClientFile | None, takeovers: Sequence[Takeover]) -> d
     """Return the profile of each client: the servers that it had before, and the servers that are taken over now."""
     profiles: dict[str, Any] = {}
     if configured:
-        profiles |= ClientFile.read(
-            replace(configured.client, key=PROFILES), configured.path
-        ).entries
+        profiles |= _profiles_in(configured, configured.text).entries
     updated: set[str] = set()
     for takeover in takeovers:
         name = takeover.file.client.name
         # A client without the toolroute entry got its servers back: its profile begins anew.
         continues = OURS in takeover.file.entries or name in updated
-        present = profiles.get(name, {}) if continues else {}
-        servers = [*present.get("servers", ()), *(move.name for move in takeover.moved)]
-        profiles[name] = {**present, "servers": list(dict.fromkeys(servers))}
+        profile = profiles.get(name, {}) if continues else {}
+        servers = list(profile.get("servers", ()))
+        servers += [move.name for move in takeover.moved]
+        profiles[name] = {**profile, "servers": list(dict.fromkeys(servers))}
         updated.add(name)
     return profiles
 
@@ -319,11 +318,14 @@ def _write_config(
             config, json.dumps(content, indent=2, ensure_ascii=False) + "\n", private=True
         )
         return
-    with_servers = configured.with_entries(servers)
-    file = ClientFile.of(replace(configured.client, key=PROFILES), config, with_servers)
-    text = file.with_entries(profiles)
+    text = _profiles_in(configured, configured.with_entries(servers)).with_entries(profiles)
     if text != configured.text:
         _save(configured, text, private=True)
+
+
+def _profiles_in(configured: ClientFile, text: str) -> ClientFile:
+    """Return the configuration with this text, for reading and replacing its profiles in place of its servers."""
+    return ClientFile.of(replace(configured.client, key=PROFILES), configured.path, text)
 
 
 def _write_client(takeover: Takeover, command: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from orchestrator.cli.shared.output import (
-    add_rows,
+    Row,
     console,
     counted,
     dim,
@@ -66,9 +66,8 @@ def show_decision(
     if first:
         screen.print(_matches(decision, first, in_full=past is not None, width=screen.width))
     if decision.needs:
-        screen.print(
-            dim(f"  needed, according to the model: {'; '.join(map(one_line, decision.needs))}")
-        )
+        needs = "; ".join(map(one_line, decision.needs))
+        screen.print(dim(f"  needed, according to the model: {needs}"))
     if decision.catalogue.tools:  # Otherwise a warning names the remedy.
         screen.print(_footer(decision, servers or decision.servers))
     print_warnings(screen, decision.warnings)
@@ -92,31 +91,31 @@ def _headline(decision: Decision) -> Text:
     if decision.semantic_ran:
         alone = decision.gate_confidence
         gate = Options().gate
-        reason = (
-            "; the semantic search also ran" if alone >= gate else f", below the gate of {gate:.0%}"
-        )
-        line.append(
-            f"\n  keyword search alone: confidence {alone:.0%}{reason}", style="dim not bold"
-        )
+        reason = f", below the gate of {gate:.0%}"
+        if alone >= gate:
+            reason = "; the semantic search also ran"
+        text = f"\n  keyword search alone: confidence {alone:.0%}{reason}"
+        line.append(text, style="dim not bold")
     return line
 
 
 def _matches(decision: Decision, matches: Sequence[Match], *, in_full: bool, width: int) -> "Table":
-    rows = table("", "prob.", "tool", "kind", "why", numbers=("prob.", "kind"))
-    rows.columns[3].justify = "left"
-    # On a narrow terminal names are folded, so that the reasons keep half of the line.
-    longest = max(len(match.tool.key) for match in matches)
-    rows.columns[2].no_wrap = longest + _OTHER_COLUMNS <= width
-    rows.style = "dim" if decision.stage is Stage.NONE else ""
+    rows: list[Row] = []
     for match in matches:
         tool = match.tool
         star = "*" if tool.key in decision.recommended else ""
         reasons = [one_line(match.why)]
         if in_full:
             reasons += _evidence(match)
-        cells = (star, f"{match.probability:.2f}", tool.key, str(tool.kind), lines(*reasons))
-        add_rows(rows, [cells])
-    return rows
+        probability = f"{match.probability:.2f}"
+        rows.append((star, probability, tool.key, str(tool.kind), lines(*reasons)))
+    style = "dim" if decision.stage is Stage.NONE else ""
+    made = table(("", "prob.", "tool", "kind", "why"), rows, numbers=("prob.",), style=style)
+    # On a narrow terminal names are folded, so that the reasons keep half of the line.
+    longest = max(len(match.tool.key) for match in matches)
+    made.columns[2].no_wrap = longest + _OTHER_COLUMNS <= width
+    made.columns[3].no_wrap = True
+    return made
 
 
 def _evidence(match: Match) -> list[str]:
@@ -141,12 +140,10 @@ def _footer(decision: Decision, servers: Sequence[str]) -> Text:
     sources = Counter(match.source for match in decision.matches if match.source)
     if sources:
         parts.append(", ".join(f"{count} from {source}" for source, count in sources.items()))
-    legend = (
-        ["  * recommended; prob.: probability that the tool is needed"]
-        if decision.recommended
-        else []
-    )
-    return dim(f"  {'; '.join(parts)}", *legend)
+    footer = [f"  {'; '.join(parts)}"]
+    if decision.recommended:
+        footer.append("  * recommended; prob.: probability that the tool is needed")
+    return dim(*footer)
 
 
 def _rest(decision: Decision, past: Sequence[Near]) -> Text:
@@ -154,10 +151,9 @@ def _rest(decision: Decision, past: Sequence[Near]) -> Text:
     text: list[str] = []
     if past:
         text += ["", "Past tasks like this"]
-        text += [
-            f"   {one_line(near.query, 80) or '(no text kept)'}: {', '.join(near.used)}"
-            for near in past
-        ]
+        for near in past:
+            task = one_line(near.query, 80) or "(no text kept)"
+            text.append(f"   {task}: {', '.join(near.used)}")
     if decision.rejected:
         text += ["", "Not among the matches"]
         text += [f"   {rejected.tool}: {rejected.why}" for rejected in decision.rejected]

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orchestrator.cli.routing.decision_view import show_decision
 from orchestrator.cli.shared.output import (
-    add_rows,
+    Row,
     console,
     counted,
     dim,
@@ -55,15 +55,13 @@ def show_run(result: RunResult) -> None:
     servers = _servers_of(result.plan, [decision, *result.extra_routes])
     show_decision(decision, matches=3, to=screen, servers=servers)
     screen.print()
-    _print_steps(
-        screen, result.plan, decision.matches, {outcome.step: outcome for outcome in result.steps}
-    )
+    outcomes = {outcome.step: outcome for outcome in result.steps}
+    _print_steps(screen, result.plan, decision.matches, outcomes)
     budget = result.budget
     used = f"{budget.settled:,} of {budget.max_total_tokens:,} tokens used"
     screen.print(dim(f"  budget: {used}, room for {counted(budget.steps_left, 'more step')}"))
-    _print_model(
-        screen, result.plan, [text for text in result.warnings if text not in decision.warnings]
-    )
+    further = [warning for warning in result.warnings if warning not in decision.warnings]
+    _print_model(screen, result.plan, further)
     print_warnings(screen, budget.warnings)
     screen.print()
     echo_text(result.answer)
@@ -85,15 +83,14 @@ def _print_steps(
 ) -> None:
     if not plan.steps:
         return
-    rows = table("", "")
-    rows.show_header = False
+    rows: list[Row] = []
     for step in plan.steps:
         after = f" (after {', '.join(step.depends_on)})" if step.depends_on else ""
-        add_rows(rows, [(step.id, lines(f"{step.task}{after}", style="bold"))])
-        add_rows(rows, [("", f"{step.tool or 'no tool matches'}{_arguments(step)}")])
+        rows.append((step.id, lines(f"{step.task}{after}", style="bold")))
+        rows.append(("", f"{step.tool or 'no tool matches'}{_arguments(step)}"))
         if step.id in outcomes:
-            add_rows(rows, [("", _ending(outcomes[step.id]))])
-    screen.print(rows)
+            rows.append(("", _ending(outcomes[step.id])))
+    screen.print(table(("", ""), rows, show_header=False))
     _print_missing(screen, plan, matches)
 
 
@@ -104,7 +101,7 @@ def _arguments(step: Step) -> str:
 
 
 def _ending(outcome: StepOutcome) -> Text:
-    status = Text(outcome.status.replace("_", " "), style=_COLOURS.get(outcome.status, "yellow"))
+    status = Text(outcome.status.in_words, style=_COLOURS.get(outcome.status, "yellow"))
     if outcome.reason:
         status.append(inline(f": {outcome.reason[:_LONGEST_REASON]}"), style="default")
     return status
@@ -112,11 +109,10 @@ def _ending(outcome: StepOutcome) -> Text:
 
 def _print_missing(screen: "Console", plan: Plan, matches: Sequence[Match]) -> None:
     """Name the missing arguments, and the tools that give them."""
-    sources = {
-        (match.gives.tool, match.gives.parameter): match.tool.key
-        for match in matches
-        if match.gives
-    }
+    sources: dict[tuple[str, str], str] = {}
+    for match in matches:
+        if match.gives:
+            sources[match.gives.tool, match.gives.parameter] = match.tool.key
     options: list[str] = []
     givers: list[str] = []
     for step in plan.steps:
@@ -131,14 +127,10 @@ def _print_missing(screen: "Console", plan: Plan, matches: Sequence[Match]) -> N
 def _print_model(screen: "Console", plan: Plan, warnings: Sequence[str]) -> None:
     choice = plan.choice
     if choice:
-        used = (
-            f"{plan.usage.total:,} tokens to decide and plan, {plan.usage.cached:,} of them cached"
-        )
-        screen.print(
-            dim(
-                f"  model {plan.model}: {choice.action}, confidence {choice.confidence:.0%}; {used}"
-            )
-        )
+        usage = plan.usage
+        used = f"{usage.total:,} tokens to decide and plan, {usage.cached:,} of them cached"
+        chosen = f"{choice.action}, confidence {choice.confidence:.0%}"
+        screen.print(dim(f"  model {plan.model}: {chosen}; {used}"))
     elif plan.model == NO_MODEL and plan.steps:
         screen.print(dim("  no model: arguments are taken from the task's text only"))
     print_warnings(screen, warnings)

@@ -120,7 +120,7 @@ class RunReporter:
         for step in steps:
             if self._status.get(step.step, StepStatus.PENDING) != step.status:
                 self._status[step.step] = step.status
-                note(f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}")
+                note(step_line(step))
 
     async def answers_are_passed_on(self) -> None:
         """Return once the run has the last answer, and the audit log, too."""
@@ -152,12 +152,8 @@ class RunReporter:
     def _note_retry(self, activity: str, reason: str) -> None:
         if (activity, reason) not in self._noted_retries:
             self._noted_retries.add((activity, reason))
-            note(
-                one_line(
-                    f"{activity} failed and is retried (Ctrl-C ends the run): {reason}",
-                    _LONGEST_REASON,
-                )
-            )
+            text = f"{activity} failed and is retried (Ctrl-C ends the run): {reason}"
+            note(one_line(text, _LONGEST_REASON))
 
     async def _ask_for_waiting_steps(self) -> None:
         """Ask for each step that waits. A change that is followed has no arguments, so they are asked for here."""
@@ -190,6 +186,11 @@ class RunReporter:
             self._answered_steps.add((step.step, step.digest))
             about = of_step(self.handle.id, step.tool, step.digest, allowed=allowed)
             audited("approval", self._client.tenant, **about)
+
+
+def step_line(step: StepProgress | StepOutcome) -> str:
+    """Return the state of a step as one line."""
+    return f"{step.step} {step.tool or 'no tool'}: {step.status.in_words}"
 
 
 def _question(step: StepProgress) -> str:

@@ -267,7 +267,7 @@ def _note_step_to_approve(
     if outcome.digest:
         note(f"{step.id} waits for approval: {call}")
     else:
-        note(f"{step.id} ({outcome.status.replace('_', ' ')}) needs approval, too: {call}")
+        note(f"{step.id} ({outcome.status.in_words}) needs approval, too: {call}")
     return outcome.digest or request.approved.get(step.id) or call_digest(tool, arguments)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import click
 
+from orchestrator.cli.runs.reporter import step_line
 from orchestrator.cli.runs.temporal import connect, quiet, target, ui_pages
 from orchestrator.cli.shared.command_options import pairs, taking
 from orchestrator.cli.shared.output import console, counted, dim, lines, note, present, print_table
@@ -104,10 +105,7 @@ async def show(
 
 
 def _print_change(change: Progress) -> None:
-    steps = [
-        f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}"
-        for step in change.steps
-    ]
+    steps = list(map(step_line, change.steps))
     console().print(lines(*(steps or [change.phase])))
 
 
@@ -119,7 +117,7 @@ def _print_run(client: RunClient, run: Listed, progress: Progress | None) -> Non
         return
     rows = []
     for step in progress.steps:
-        status = f"{step.status.replace('_', ' ')}: {step.reason}".removesuffix(": ")
+        status = f"{step.status.in_words}: {step.reason}".removesuffix(": ")
         rows.append((step.step, step.task, step.tool or "no tool matches", status))
     print_table(("step", "task", "tool", "status"), rows)
     for step in progress.steps:

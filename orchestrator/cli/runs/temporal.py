@@ -245,7 +245,10 @@ async def _list_unknown(
     workspace: Workspace, options: Options, servers: "McpConfig | None", *, every_tenant: bool
 ) -> None:
     try:
-        await workspace.list_unknown(None if every_tenant else servers, options)
+        if servers is None or every_tenant:
+            await workspace.check_store()
+        else:
+            await workspace.list_unknown(servers, options)
     except StoreUnavailable as error:
         if not every_tenant:
             raise

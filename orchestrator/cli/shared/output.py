@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from orchestrator.records.tool import Tool
 
+Row = Sequence["RenderableType"]
+"""The cells of a table's row: texts, or what rich renders."""
 _MOST_FLAGGED = 20
 """Warnings that are shown at once. More would push the result of the command off the screen."""
 _WIDTH = 120
@@ -82,16 +84,21 @@ def echo_json_lines(values: Iterable[Any]) -> None:
         echo_json(value, indent=None)
 
 
-def present(output: str, value: Any, show: Callable[[], object] | str) -> None:
+def present(
+    output: str, value: Any, show: Callable[[], object] | str, items: Iterable[Any] = ()
+) -> None:
     """Print the value as JSON, or show it to a person.
 
     Args:
         output: The value of `--output`.
         value: The value to print.
         show: A line for a person, or a function that shows the value.
+        items: What `jsonl` prints, one item a line.
     """
     if output == "json":
         echo_json(value)
+    elif output == "jsonl":
+        echo_json_lines(items)
     elif isinstance(show, str):
         click.echo(inline(show))
     else:
@@ -184,8 +191,17 @@ def dim(*texts: str) -> "Text":
     return lines(*texts, style="dim")
 
 
-def table(*columns: str, numbers: Sequence[str] = (), **settings: Any) -> "Table":
-    """Return a table without rules. The columns in `numbers` are aligned to the right and never wrapped."""
+def table(
+    columns: Sequence[str], rows: Iterable[Row], *, numbers: Sequence[str] = (), **settings: Any
+) -> "Table":
+    """Return a table without rules. The text of a cell is one line, folded where its column is narrow.
+
+    Args:
+        columns: The name of each column.
+        rows: A text, or something that rich renders, for each column.
+        numbers: The columns that are aligned to the right and never folded.
+        settings: Settings of rich's Table.
+    """
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False, header_style="dim", **settings)
@@ -194,36 +210,21 @@ def table(*columns: str, numbers: Sequence[str] = (), **settings: Any) -> "Table
         made.add_column(
             column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
         )
-    return made
-
-
-def add_rows(to: "Table", rows: "Iterable[Sequence[RenderableType]]") -> None:
-    """Add rows to a table. The text of a cell is one line, folded where its column is narrow."""
     for row in rows:
-        to.add_row(*(lines(cell) if isinstance(cell, str) else cell for cell in row))
+        made.add_row(*(lines(cell) if isinstance(cell, str) else cell for cell in row))
+    return made
 
 
 def print_table(
     columns: Sequence[str],
-    rows: "Iterable[Sequence[RenderableType]]",
+    rows: Iterable[Row],
     *,
-    numbers: Sequence[str] = (),
     footer: Sequence[str] = (),
     **settings: Any,
 ) -> None:
-    """Print rows below the names of their columns.
-
-    Args:
-        columns: The name of each column.
-        rows: A text, or something that rich renders, for each column.
-        numbers: The columns that are aligned to the right.
-        footer: Lines below the table.
-        settings: Settings of rich's Table.
-    """
-    rows_table = table(*columns, numbers=numbers, **settings)
-    add_rows(rows_table, rows)
+    """Print a table, as `table` makes it, and lines below it."""
     screen = console()
-    screen.print(rows_table)
+    screen.print(table(columns, rows, **settings))
     if footer:
         screen.print(dim(*footer))
 

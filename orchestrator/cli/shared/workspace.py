@@ -209,13 +209,13 @@ class Workspace:
         self.require_one_source()
         if self.catalogue is not None:
             return Router(self.catalogue, options=options)
-        named = self.servers if self.config else None
-        if named is not None:
-            await self.list_unknown(named, options)
+        listed: tuple[str, ...] | None = None
+        if self.config:
+            await self.list_unknown(self.required_servers, options)
+            listed = tuple(self.required_servers.servers)
         else:
             await self._note_unlisted(self.known_store())
-        servers = tuple(named.servers) if named else None
-        return Router(stores=self.stores, options=options, servers=servers, entries=self.entries)
+        return Router(stores=self.stores, options=options, servers=listed, entries=self.entries)
 
     async def _note_unlisted(self, store: "Store") -> None:
         """Name the servers of a file that was only found, of which the store has no tools."""
@@ -236,13 +236,14 @@ class Workspace:
             remedy = f"leave one out, or store the tools: `toolroute tools import {self.catalogue}`"
             raise InvalidInput(f"--catalogue with {also}: {remedy}")
 
-    async def list_unknown(self, servers: "McpConfig | None", options: Options) -> None:
-        """List the servers that the store does not know for this tenant. Without servers, only read the store."""
-        with closing(self.open_store(options) if servers else self.known_store()) as store:
-            if servers is None:
-                # A store that does not answer is reported here.
-                await asyncio.to_thread(store.servers, self.tenant)
-                return
+    async def check_store(self) -> None:
+        """Read the store, so that a store that does not answer is reported here."""
+        with closing(self.known_store()) as store:
+            await asyncio.to_thread(store.servers, self.tenant)
+
+    async def list_unknown(self, servers: "McpConfig", options: Options) -> None:
+        """List the servers that the store does not know for this tenant."""
+        with closing(self.open_store(options)) as store:
             unknown = await asyncio.to_thread(self._unlisted, servers, store)
             if not unknown:
                 return
@@ -261,16 +262,15 @@ class Workspace:
         from orchestrator.mcp.faults import without_name
         from orchestrator.mcp.sync import not_listed
 
-        unknown = {
-            name: servers.servers[name].identity
-            for name in not_listed(servers, store.snapshot(self.tenant))
-        }
-        failed = store.records.failed_lately(self.tenant, unknown, _FAILED_S) if unknown else {}
+        names = not_listed(servers, store.snapshot(self.tenant))
+        if not names:
+            return []
+        entries = {name: servers.servers[name].identity for name in names}
+        failed = store.records.failed_lately(self.tenant, entries, _FAILED_S)
         for name, reason in failed.items():
-            note(
-                f"no tools of {name}: {without_name(name, reason)} (retry with `toolroute tools sync`)"
-            )
-        return [name for name in unknown if name not in failed]
+            why = without_name(name, reason)
+            note(f"no tools of {name}: {why} (retry with `toolroute tools sync`)")
+        return [name for name in entries if name not in failed]
 
 
 def _no_file() -> InvalidConfig:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import click
 
 from orchestrator.cli.shared.command_options import refuse, taking
-from orchestrator.cli.shared.output import counted, echo_json, echo_text, note, suggestion, warn
+from orchestrator.cli.shared.output import counted, echo_text, note, present, suggestion, warn
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.list_tools import ALL_SHOWN
 from orchestrator.common.lines import one_line
@@ -19,17 +19,19 @@ from orchestrator.pipeline.pipeline import Clock
 from orchestrator.records.relation import NEEDS, Edge
 from orchestrator.records.request import RouteRequest
 
-
-@click.command()
-@click.argument("of", metavar="[TOOL|SERVER]", required=False)
-@taking("catalogue", "sources")
-@click.option(
+_HOPS = click.option(
     "--hops",
     metavar="N",
     type=click.IntRange(1, 3),
     default=2,
     help="Show tools that are at most N relations away from TOOL.",
 )
+
+
+@click.command()
+@click.argument("of", metavar="[TOOL|SERVER]", required=False)
+@taking("catalogue", "sources")
+@_HOPS
 @taking("output of graphs")
 async def graph(of: str | None, workspace: Workspace, hops: int, output: str) -> None:
     """Show the relations between tools.
@@ -40,17 +42,15 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
     """
     if of is None:
         refuse(("hops",), "counts from a TOOL: give its key, or leave it out")
+    request = RouteRequest(query="", tenant=workspace.tenant)
     async with await workspace.open_router(Options.from_env()) as router:
-        state = await router.engine.begin(RouteRequest(query="", tenant=workspace.tenant), Clock())
+        state = await router.engine.begin(request, Clock())
     warn(*state.warnings)
     index = state.task.index
-    more = used_together(state.task.experience, index)
-    edges = _edges(index, of, hops, more)
+    edges = _edges(index, of, hops, used_together(state.task.experience, index))
     nodes = _nodes(index, of, edges)
-    if output == "json":
-        echo_json({"nodes": nodes, "edges": list(map(asdict, edges))})
-    else:
-        echo_text(_mermaid(nodes, edges))
+    record = {"nodes": nodes, "edges": list(map(asdict, edges))}
+    present(output, record, lambda: echo_text(_mermaid(nodes, edges)))
     note(_summary(of, nodes, edges))
 
 

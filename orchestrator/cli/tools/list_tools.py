@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
@@ -11,9 +12,8 @@ from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import (
     console,
     counted,
-    echo_json,
-    echo_json_lines,
     note,
+    present,
     suggestion,
     warn_of_flagged,
 )
@@ -26,9 +26,12 @@ ALL_SHOWN = "`toolroute tools list` shows all tools"
 """The hint for a name that resembles no known one."""
 
 
+_SERVER = click.option("--server", metavar="NAME", help="Only tools of this server.")
+
+
 @click.command("list")
 @taking("catalogue", "config", "sources")
-@click.option("--server", metavar="NAME", help="Only tools of this server.")
+@_SERVER
 @taking("output of lines")
 def list_tools(workspace: Workspace, server: str | None, output: str) -> None:
     """List the tools that a tenant may use.
@@ -37,23 +40,27 @@ def list_tools(workspace: Workspace, server: str | None, output: str) -> None:
     imported tools.
     """
     catalogue = workspace.catalogue_or_store()
-    if server is not None and server not in catalogue.places:
+    tools: Sequence[Tool] = catalogue.tools
+    if server is not None:
+        _require_server(workspace, catalogue, server)
+        tools = catalogue.of_server(server)
+    records = list(map(tool_to_json, tools))
+    value = {"tenant": workspace.tenant, "fingerprint": catalogue.fingerprint, "tools": records}
+    others = partial(_servers_of_other_files, workspace, catalogue)
+    present(output, value, lambda: _print_tools(tools, workspace.tenant, others()), records)
+    warn_of_flagged(tools)
+
+
+def _require_server(workspace: Workspace, catalogue: Catalogue, server: str) -> None:
+    if server not in catalogue.places:
         hint = suggestion(server, catalogue.places, "leave out --server to list all tools")
         raise InvalidInput(f"{workspace.tenant} has no tools of the server {server!r}; {hint}")
-    tools = catalogue.tools if server is None else catalogue.of_server(server)
-    records = [tool_to_json(tool) for tool in tools]
-    if output == "json":
-        echo_json(
-            {"tenant": workspace.tenant, "fingerprint": catalogue.fingerprint, "tools": records}
-        )
-    elif output == "jsonl":
-        echo_json_lines(records)
-    else:
-        _print_lines(tools)
-        servers = counted(len({tool.server for tool in tools}), "server")
-        others = _servers_of_other_files(workspace, catalogue)
-        note(f"{counted(len(tools), 'tool')} of {servers}, {workspace.tenant}{others}")
-    warn_of_flagged(tools)
+
+
+def _print_tools(tools: Sequence[Tool], tenant: str, others: str) -> None:
+    _print_lines(tools)
+    servers = counted(len({tool.server for tool in tools}), "server")
+    note(f"{counted(len(tools), 'tool')} of {servers}, {tenant}{others}")
 
 
 def _servers_of_other_files(workspace: Workspace, catalogue: Catalogue) -> str:

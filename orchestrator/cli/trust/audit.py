@@ -1,21 +1,13 @@
 """`toolroute audit`: list the audit log, and verify that no line is missing or changed."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from orchestrator.cli.shared.command_options import taking
-from orchestrator.cli.shared.output import (
-    counted,
-    echo_json,
-    echo_json_lines,
-    note,
-    present,
-    print_table,
-    warn,
-)
+from orchestrator.cli.shared.output import counted, note, present, print_table, warn
 from orchestrator.common.os_user import os_user
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
@@ -54,13 +46,13 @@ def list_lines(last: int, output: str, **filters: str | None) -> None:
     """List the newest lines."""
     log = _required_log()
     newest = list(deque(_filtered(log.read(), filters), last))
-    if output == "json":
-        echo_json({"folder": str(log.folder), "lines": newest})
-    elif output == "jsonl":
-        echo_json_lines(newest)
-    else:
-        print_table(_COLUMNS, map(_row, newest), numbers=("ms",))
-        note(f"{counted(len(newest), 'line')} of the audit log in {log.folder}")
+    record = {"folder": str(log.folder), "lines": newest}
+    present(output, record, lambda: _print_lines(log, newest), newest)
+
+
+def _print_lines(log: Audit, lines: Sequence[dict[str, Any]]) -> None:
+    print_table(_COLUMNS, map(_row, lines), numbers=("ms",))
+    note(f"{counted(len(lines), 'line')} of the audit log in {log.folder}")
 
 
 def _filtered(

@@ -141,8 +141,8 @@ def _details(progress: Progress) -> str:
     """Return the state of the steps as Markdown, for Temporal's web UI."""
     lines = [f"**{progress.phase}**"]
     for step in progress.steps:
-        status = step.status.replace("_", " ")
-        lines.append(f"- {step.step} `{inline(step.tool) or 'no tool'}`: {status}")
+        tool = inline(step.tool) or "no tool"
+        lines.append(f"- {step.step} `{tool}`: {step.status.in_words}")
     return "\n".join(lines)
 
 

@@ -167,11 +167,8 @@ def _title(outcome: StepOutcome) -> str:
 
 def _result_text(outcome: StepOutcome, most: int) -> str:
     """Return the step's result, or the reason for having no result, cut to a number of characters."""
-    text = f"{outcome.status.replace('_', ' ')}: {inline(outcome.reason)}"
+    text = f"{outcome.status.in_words}: {inline(outcome.reason)}"
     if outcome.result is not None and outcome.status is StepStatus.DONE:
         text = outcome.result.text
-    return (
-        text
-        if len(text) <= most
-        else f"{text[:most]}\n[cut: {len(text) - most:,} characters left out]"
-    )
+    left_out = len(text) - most
+    return text if left_out <= 0 else f"{text[:most]}\n[cut: {left_out:,} characters left out]"
