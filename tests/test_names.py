@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.common.names import normal_name
+from orchestrator.common.keys import normal_name
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.request import within
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from orchestrator.common.fields import Give, Text, check, member, settings
-from orchestrator.common.names import matches_name
+from orchestrator.common.keys import matches_name
 from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput
 
@@ -212,7 +212,7 @@ def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
 def within(key: str, patterns: Iterable[str]) -> bool:
     """Return True if a tool's key fits the patterns of `RouteRequest.only`.
 
-    An exclusion also holds for other spellings of a name (`common.names`).
+    An exclusion also holds for other spellings of a name (`common.keys`).
     """
     all_patterns = list(patterns)
     wanted = [pattern for pattern in all_patterns if not pattern.startswith("!")]

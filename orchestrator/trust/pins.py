@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from orchestrator.common.digests import COMPARED_DIGITS, digest_of, same_server
-from orchestrator.common.names import normal_name
+from orchestrator.common.keys import normal_name
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.flags import QUARANTINED, VOUCHED, without_label
 from orchestrator.records.call import ChangePolicy

@@ -33,7 +33,7 @@ from orchestrator.common.json_input import (
     spellings,
     without_comments,
 )
-from orchestrator.common.names import normal_name
+from orchestrator.common.keys import normal_name
 from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.common.json_input import first_problem
-from orchestrator.common.names import normal_name
+from orchestrator.common.keys import normal_name
 from orchestrator.records.relation import USED_WITH, Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
 

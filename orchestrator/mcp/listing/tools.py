@@ -10,7 +10,7 @@ import anyio.lowlevel
 
 from orchestrator.catalogue.formats import tool_from
 from orchestrator.catalogue.tokens import compact
-from orchestrator.common.names import normal_name
+from orchestrator.common.keys import normal_name
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config.parse import ServerSpec
