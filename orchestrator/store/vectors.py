@@ -229,7 +229,8 @@ class ToolPoints:
     def _wrong_size(self, stored: int, current: int) -> str:
         return (
             f"the store {self._backend} has vectors with {stored} dimensions, but the embedder {self.embedder.id!r} "
-            f"gives {current}: use the embedder that filled the store, or import the tools into an empty store"
+            f"gives {current}: use the embedder with which the store was filled, or import the tools into an empty "
+            "store"
         )
 
 

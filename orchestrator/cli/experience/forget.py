@@ -2,8 +2,9 @@
 
 import click
 
-from orchestrator.cli.shared.command_options import DATE, taking
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import counted, present
+from orchestrator.cli.shared.parameter_types import DATE
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
 from orchestrator.records.outcome import Outcome

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.shared.command_options import LOG, taking
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import counted, present, progress, warn
+from orchestrator.cli.shared.parameter_types import LOG
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.digests import digest_of
 from orchestrator.errors import InvalidInput

@@ -5,8 +5,11 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.shared.command_options import DATE, TOOLS, derived, taking, typed
+from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.derived_options import derived
 from orchestrator.cli.shared.output import counted, present, print_table, progress, warn
+from orchestrator.cli.shared.parameter_types import DATE, TOOLS
+from orchestrator.cli.shared.typed_options import typed
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.replay_decisions import (

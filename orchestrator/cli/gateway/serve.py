@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.shared.command_options import FILE, refuse, taking
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import log, note
+from orchestrator.cli.shared.parameter_types import FILE
+from orchestrator.cli.shared.typed_options import refuse
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS

@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.shared.command_options import refuse, taking, typed_options
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import note, present, print_table, warn
+from orchestrator.cli.shared.typed_options import refuse, typed_options
 from orchestrator.cli.shared.workspace import Workspace, connecting
 from orchestrator.cli.trust.audit import audited
 from orchestrator.client_setup.client_file import (

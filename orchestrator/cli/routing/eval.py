@@ -12,15 +12,8 @@ import click
 
 from orchestrator.cli.experience.import_log import read_log, require_learning
 from orchestrator.cli.experience.stats import show_guarantees
-from orchestrator.cli.shared.command_options import (
-    FILE,
-    LOG,
-    PATH,
-    derived,
-    refuse,
-    taking,
-    typed_options,
-)
+from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.derived_options import derived
 from orchestrator.cli.shared.output import (
     console,
     counted,
@@ -31,6 +24,8 @@ from orchestrator.cli.shared.output import (
     progress,
     warn,
 )
+from orchestrator.cli.shared.parameter_types import FILE, LOG, PATH
+from orchestrator.cli.shared.typed_options import refuse, typed_options
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report, unfit
 from orchestrator.experience.guarantee import guarantees

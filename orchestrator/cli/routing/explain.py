@@ -7,8 +7,9 @@ import click
 
 from orchestrator.cli.routing.decision_view import show_decision
 from orchestrator.cli.routing.route import exit_code
-from orchestrator.cli.shared.command_options import FILE, taking
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import present
+from orchestrator.cli.shared.parameter_types import FILE
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options

@@ -26,8 +26,10 @@ from orchestrator.cli.runs.temporal import (
     unwrap,
 )
 from orchestrator.cli.runs.worker import make_worker
-from orchestrator.cli.shared.command_options import pairs, refuse, taking
+from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.derived_options import pairs
 from orchestrator.cli.shared.output import log, note, present
+from orchestrator.cli.shared.typed_options import refuse
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
 from orchestrator.cli.trust.consent import is_at_terminal, without_digests

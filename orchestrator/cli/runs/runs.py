@@ -9,7 +9,8 @@ import click
 
 from orchestrator.cli.runs.reporter import step_line
 from orchestrator.cli.runs.temporal import connect, quiet, target, ui_pages
-from orchestrator.cli.shared.command_options import pairs, taking
+from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.derived_options import pairs
 from orchestrator.cli.shared.output import console, counted, dim, lines, note, present, print_table
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import errors
-from orchestrator.cli.shared.command_options import typed
 from orchestrator.cli.shared.output import note
+from orchestrator.cli.shared.typed_options import typed
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import (
     InvalidConfig,

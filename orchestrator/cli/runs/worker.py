@@ -16,14 +16,11 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.runs.temporal import connect, make_plugin, target, temporal_server
-from orchestrator.cli.shared.command_options import (
-    derived,
-    ending_signals,
-    refuse,
-    taking,
-    typed_options,
-)
+from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.derived_options import derived
 from orchestrator.cli.shared.output import log, note
+from orchestrator.cli.shared.signals import ending_signals
+from orchestrator.cli.shared.typed_options import refuse, typed_options
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput

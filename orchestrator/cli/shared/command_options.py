@@ -1,21 +1,19 @@
 """Command line options that several commands share, and the objects that they stand for."""
 
 import asyncio
-import signal
-from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import MISSING, Field, fields
-from enum import StrEnum
-from functools import cache, wraps
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from functools import wraps
 from inspect import iscoroutine
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
 import click
 from click import option
-from click.core import ParameterSource
 
+from orchestrator.cli.shared.derived_options import derived
+from orchestrator.cli.shared.parameter_types import FILE, PATH, TEXT, TOOLS
+from orchestrator.cli.shared.signals import until_signalled
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.os_user import os_user
 from orchestrator.common.tenant import check_tenant, tenant_of
@@ -27,156 +25,8 @@ from orchestrator.records.request import RouteRequest, Turn
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _NonEmptyPath(click.Path):
-    """Refuses "", which an unset variable leaves: as a path it would be the working folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            remedy = "Is an environment variable unset? Give a value, or leave the option out"
-            self.fail(f"the value is empty. {remedy}", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class _InputPath(_NonEmptyPath):
-    """Takes `-` for standard input."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
-
-
-class _ToolsPath(_InputPath):
-    """Refuses the address of a store."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and "://" in value:
-            remedy = "give a file; `toolroute tools list --store URL -o jsonl` writes the tools of a store"
-            self.fail(f"a URL is not a file of tools: {remedy}", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class _Date(click.ParamType[float]):
-    """Makes a date the seconds since 1970."""
-
-    name = "date"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        from orchestrator.experience.logs import seconds
-
-        try:
-            return float(str(seconds(value)))
-        except ValueError:
-            self.fail(f"{value!r}: give a date, e.g. 2026-11-24 or 2026-11-24T10:00", param, ctx)
-
-
-DATE = _Date()
-TEXT = _NonEmptyPath(readable=False)
-"""A name or an address."""
-PATH = _NonEmptyPath(path_type=Path)
-"""A file or folder."""
-FILE = _NonEmptyPath(path_type=Path, dir_okay=False)
-LOG = _InputPath(path_type=Path, dir_okay=False)
-"""A file that is read, `-` for standard input."""
-TOOLS = _ToolsPath(path_type=Path)
-"""A file or folder of tools, `-` for standard input."""
 PIPELINES = ("default", "coderag", "fabric", "koi", "prismgate", "toolpilot")
 """The names of the presets, without their module, which loads the search."""
-_METAVARS = {int: "N", float: "P"}
-_EXAMPLES = {
-    "--filter": "for example kind=agent or domain=finance",
-    "--context": "e.g. language=python",
-    "--arg": "e.g. timezone=Europe/Berlin",
-}
-
-
-def derived(
-    record: Any, name: str, text: str, spelling: str = "", **settings: Any
-) -> Callable[[Any], Any]:
-    """Return a click option for a field of a record, with the field's name, type and default.
-
-    Args:
-        record: The record that is made from the options. Fields of `Options` have no default, because an
-            environment variable may set them.
-        name: The field's name.
-        text: The help text.
-        spelling: The option's name, if it differs from the field's name.
-        settings: Settings of `click.option` that take precedence.
-    """
-    [record_field] = [candidate for candidate in fields(record) if candidate.name == name]
-    hint = _hints(record)[name]  # type: ignore[arg-type, unused-ignore]  # mypy takes some classes for unhashable
-    derived_settings = {"help": text, **_default(record, record_field), **_click_type(hint)}
-    return option(
-        spelling or f"--{name.replace('_', '-')}", name, **{**derived_settings, **settings}
-    )
-
-
-@cache
-def _hints(record: Any) -> dict[str, Any]:
-    return get_type_hints(record)
-
-
-def _default(record: Any, record_field: Field[Any]) -> dict[str, Any]:
-    if record is Options or record_field.default is MISSING:
-        return {}
-    default = record_field.default
-    return {"default": str(default) if isinstance(default, StrEnum) else default}
-
-
-def _click_type(hint: Any) -> dict[str, Any]:
-    """Return the click settings for a type: a mapping, a choice, or a value."""
-    if get_origin(hint) is dict:
-        return {
-            "type": _NonEmptyPath(),
-            "multiple": True,
-            "metavar": "NAME=VALUE",
-            "callback": _as_pairs,
-        }
-    if get_origin(hint) is Literal:
-        return {"type": click.Choice(get_args(hint))}
-    kind = next(kind for kind in (*get_args(hint), hint) if kind is not NoneType)
-    if issubclass(kind, StrEnum):
-        return {
-            "type": click.Choice([*map(str, kind)]),
-            "callback": lambda _, __, value: value and kind(value),
-        }
-    return {
-        "type": _NonEmptyPath() if kind is str else kind,
-        "metavar": _METAVARS.get(kind, "NAME"),
-    }
-
-
-def pairs(
-    name: str, values: tuple[str, ...], example: str, form: str = "NAME=VALUE"
-) -> dict[str, str]:
-    """Parse NAME=VALUE options into a dictionary.
-
-    Args:
-        name: The option's name, for the error.
-        values: The values as typed.
-        example: A correct value, for the error.
-        form: The expected form, for the error.
-
-    Raises:
-        InvalidInput: A value has another form, or a name is given twice.
-    """
-    if wrong := [value for value in values if "=" not in value]:
-        raise InvalidInput(f"{name} {wrong[0]!r}: write {form}, {example}")
-    names = Counter(value.partition("=")[0] for value in values)
-    key, number = next(iter(names.most_common(1)), ("", 0))
-    if number > 1:
-        raise InvalidInput(f"{name} {key} is given twice. Give it once")
-    parsed = {}
-    for value in values:
-        key, _, text = value.partition("=")
-        parsed[key] = text
-    return parsed
-
-
-def _as_pairs(
-    _: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str]:
-    return pairs(parameter.opts[0], values, _EXAMPLES[parameter.opts[0]])
 
 
 def _turns(_: click.Context, __: click.Parameter, path: Path | None) -> tuple[Turn, ...]:
@@ -267,37 +117,16 @@ def _output(*forms: str) -> Callable[[Any], Any]:
     return option("-o", "--output", type=click.Choice(forms), default=forms[0])
 
 
-def _plan() -> list[Callable[[Any], Any]]:
-    from orchestrator.records.run import RunRequest
-
-    return [
-        derived(
-            RunRequest,
-            "arguments",
-            "An argument for the tools of all steps. s1.NAME is for step s1.",
-            "--arg",
-        ),
-        derived(RunRequest, "min_confidence", "Plan no step if the confidence is lower."),
-    ]
-
-
-def _approve() -> list[Callable[[Any], Any]]:
-    from orchestrator.records.run import RunRequest
-
-    return [derived(RunRequest, "approve", _APPROVE)]
+def _config(text: str) -> Callable[[Any], Any]:
+    """Return the option of the mcpServers file, which is given once."""
+    return option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=text)
 
 
 _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
-    "config": [
-        option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_CONFIG)
-    ],
-    "written": [
-        option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_WRITTEN)
-    ],
-    "listed": [
-        option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_LISTED)
-    ],
+    "config": [_config(_CONFIG)],
+    "written": [_config(_WRITTEN)],
+    "listed": [_config(_LISTED)],
     "owner": _OWNER,
     "tenant": [
         option(
@@ -344,16 +173,26 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "output of lines": [_output("table", "json", "jsonl")],
     "output of graphs": [_output("mermaid", "json")],
 }
-_OPTIONS_OF_RUNS: dict[str, Callable[[], list[Callable[[Any], Any]]]] = {
-    "plan": _plan,
-    "run": lambda: [*_TASK, *_plan()],
-    "approve": _approve,
-}
-"""These load the records of runs, which other commands do not need."""
 
 
 def _options_of(group: str) -> list[Callable[[Any], Any]]:
-    return _OPTIONS_OF_RUNS[group]() if group in _OPTIONS_OF_RUNS else _OPTIONS[group]
+    return _OPTIONS[group] if group in _OPTIONS else _options_of_runs()[group]
+
+
+def _options_of_runs() -> dict[str, list[Callable[[Any], Any]]]:
+    """Return the groups that need the records of runs, which other commands do not load."""
+    from orchestrator.records.run import RunRequest
+
+    argument = "An argument for the tools of all steps. s1.NAME is for step s1."
+    plan = [
+        derived(RunRequest, "arguments", argument, "--arg"),
+        derived(RunRequest, "min_confidence", "Plan no step if the confidence is lower."),
+    ]
+    return {
+        "plan": plan,
+        "run": [*_TASK, *plan],
+        "approve": [derived(RunRequest, "approve", _APPROVE)],
+    }
 
 
 def taking(*groups: str) -> Callable[[Command], Command]:
@@ -367,7 +206,7 @@ def taking(*groups: str) -> Callable[[Command], Command]:
         def command(**values: Any) -> Any:
             arguments = _arguments(groups, values)
             answer = body(**arguments, **values)
-            return asyncio.run(_until_signalled(answer)) if iscoroutine(answer) else answer
+            return asyncio.run(until_signalled(answer)) if iscoroutine(answer) else answer
 
         for group in reversed(groups):
             for add in reversed(_options_of(group)):
@@ -387,8 +226,8 @@ def _arguments(groups: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
         arguments["options"] = _settings(**_moved(values, _names(Options)))
     if {"run", "request"}.intersection(groups):
         record = _request_of(groups)
-        given = _moved(values, _names(record))
-        request = record(tenant=arguments["workspace"].tenant, actor=os_user(), **given)
+        chosen = _moved(values, _names(record))
+        request = record(tenant=arguments["workspace"].tenant, actor=os_user(), **chosen)
         request.validate()
         arguments["request"] = request
     return arguments
@@ -410,63 +249,6 @@ def _moved(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: values.pop(name) for name in names if name in values}
 
 
-async def _until_signalled(body: Coroutine[Any, Any, int]) -> int:
-    """Run the body. SIGTERM and SIGHUP cancel it as Ctrl-C does, so that its servers end with it."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    received = list[int]()
-
-    def stop(number: int, _: object) -> None:
-        # A second one would cut short what the first one ends.
-        if task is not None and not received:
-            loop.call_soon_threadsafe(task.cancel)
-        received.append(number)
-
-    # Not the loop's own handlers: they would report a first Ctrl-C, too, while it listens for a second one.
-    before = {number: signal.signal(number, stop) for number in ending_signals()}
-    try:
-        return await body
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler or signal.SIG_DFL)
-        if received:
-            raise SystemExit(128 + received[0])
-
-
-def ending_signals() -> list[int]:
-    """Return SIGTERM, and SIGHUP unless it is ignored (`nohup`)."""
-    signals: list[int] = [signal.SIGTERM]
-    # Windows has none.
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signals.append(signal.SIGHUP)
-    return signals
-
-
-def typed(name: str) -> Any:
-    """Return the text that the user typed for an option of the running command, or None."""
-    return click.get_current_context().params.get(name)
-
-
-def refuse(names: Iterable[str], reason: str) -> None:
-    """Raise InvalidInput for the first of these options that the user typed.
-
-    Args:
-        names: The names of the options' parameters.
-        reason: Why the option has no effect, and what to do. The message begins with the option.
-    """
-    context = click.get_current_context()
-    spelling = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
-    for name in names:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise InvalidInput(f"{spelling[name]} {reason}")
-
-
-def typed_options(*without: str) -> list[str]:
-    """Return the parameters of the running command's options, without these."""
-    options = click.get_current_context().command.params
-    return [str(option.name) for option in options if option.name not in without]
-
-
 def _workspace(
     tenant: str | None, organization: str | None, user: str | None, **sources: Any
 ) -> Workspace:
@@ -482,7 +264,7 @@ def _workspace(
 
 
 def _settings(**values: Any) -> Options:
-    """Merge the environment's settings and the given ones. A model given by name is used for every purpose."""
+    """Return the environment's settings, replaced by the options. A model of an option is used for every purpose."""
     if values.get("model"):
         values |= {"model_route": "", "model_plan": ""}
     return options_over(values)

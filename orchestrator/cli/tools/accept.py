@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from orchestrator.cli.shared.command_options import TEXT, taking
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import counted, note, present, suggestion
+from orchestrator.cli.shared.parameter_types import TEXT
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.changes import print_change, quoted_line
 from orchestrator.cli.tools.list_tools import ALL_SHOWN

@@ -5,8 +5,9 @@ from dataclasses import asdict
 
 import click
 
-from orchestrator.cli.shared.command_options import refuse, taking
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import counted, echo_text, note, present, suggestion, warn
+from orchestrator.cli.shared.typed_options import refuse
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.list_tools import ALL_SHOWN
 from orchestrator.common.lines import one_line

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.shared.command_options import TEXT, TOOLS, taking
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import counted, note, present, warn_of_flagged
+from orchestrator.cli.shared.parameter_types import TEXT, TOOLS
 from orchestrator.cli.shared.workspace import Workspace, store_tools
 from orchestrator.cli.trust.audit import audited_all
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput

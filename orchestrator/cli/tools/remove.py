@@ -2,8 +2,9 @@
 
 import click
 
-from orchestrator.cli.shared.command_options import TEXT, taking
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import counted, present, suggestion
+from orchestrator.cli.shared.parameter_types import TEXT
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.list_tools import ALL_SHOWN
 from orchestrator.cli.trust.audit import audited

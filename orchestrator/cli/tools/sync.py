@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.shared.command_options import FILE, taking
+from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import (
     counted,
     lines,
@@ -17,6 +17,7 @@ from orchestrator.cli.shared.output import (
     print_table,
     warn_of_flagged,
 )
+from orchestrator.cli.shared.parameter_types import FILE
 from orchestrator.cli.shared.workspace import Workspace, connecting
 from orchestrator.cli.trust.audit import audited
 from orchestrator.common.lines import inline, one_line
