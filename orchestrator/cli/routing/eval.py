@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,10 @@ from typing import Any
 import click
 
 from orchestrator.cli.experience.import_log import read_log, require_learning
-from orchestrator.cli.experience.stats import show_guarantees
+from orchestrator.cli.routing.eval_view import print_fit, print_result
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.derived_options import derived
-from orchestrator.cli.shared.output import (
-    console,
-    counted,
-    dim,
-    note,
-    present,
-    print_table,
-    progress,
-    warn,
-)
+from orchestrator.cli.shared.output import counted, note, present, progress, warn, write_file
 from orchestrator.cli.shared.parameter_types import FILE, LOG, PATH
 from orchestrator.cli.shared.typed_options import refuse, typed_options
 from orchestrator.errors import InvalidInput
@@ -35,22 +26,6 @@ from orchestrator.pipeline.refiners.second_stage import UNDECIDED, UNREAD
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.usage import Usage
 from orchestrator.runtime.router import Router
-
-_ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
-_CONFIDENCE = ("ece", "resolved", "precision")
-_REFUSALS = ("none, wrongly", "none, rightly")
-_ORDER_MEANINGS = (
-    "recall@k: the share of a query's relevant tools that are among the first k matches",
-    "ndcg@5: like recall@5, but an earlier place counts more; the best order has 1",
-    "mrr: 1 divided by the place of the first relevant tool",
-    "hit@1: the share of queries whose first match is relevant",
-)
-_CONFIDENCE_MEANINGS = (
-    "ece: the calibration error of the confidence, with its 95 % interval; 0 is best",
-    "resolved: the share of queries whose confidence reaches the gate ({gate})",
-    "precision: the share of resolved queries whose first match is relevant",
-)
-_REFUSAL_MEANING = "none: no recommendation, as a share of queries with relevant tools (wrongly) and without (rightly)"
 
 
 @click.command("eval")
@@ -111,9 +86,10 @@ def evaluate(
         return 0
     past = read_log([log], query_set.catalogue.tools)[0] if log else []
     result, answers = _measure(query_set, past, options, route_hint)
-    present(output, result, lambda: _print_result(result))
+    present(output, result, lambda: print_result(result))
     if per_query is not None:
-        _write_lines(per_query, answers)
+        lines = [json.dumps(answer.to_json(), ensure_ascii=False) + "\n" for answer in answers]
+        write_file("--per-query", per_query, "".join(lines))
     return _warn_of_failures(result)
 
 
@@ -126,11 +102,9 @@ def _measure(
     result = report(query_set, answers, gate=options.gate)
     if options != plain:
         answers = asyncio.run(_answers(query_set, past, options, route_hint))
-        usage = sum((answer.decision.usage for answer in answers), Usage())
-        result["decided"] = {
-            **report(query_set, answers, gate=options.gate),
-            "usage": asdict(usage),
-        }
+        result["decided"] = report(query_set, answers, gate=options.gate)
+        usages = [answer.decision.usage for answer in answers]
+        result["decided"]["usage"] = asdict(sum(usages, Usage()))
         _warn_of_undecided(answers)
     if query_set.nothing_fits is not None:
         to_unfit = asyncio.run(_answers(query_set.nothing_fits, past, options, route_hint))
@@ -155,13 +129,13 @@ async def _answers(
                     at=task.at,
                 )
                 show(number, len(past))
-        total = len(query_set.queries)
+        queries = query_set.queries
         with progress("routing queries") as show:
             return await answer_all(
                 router,
-                query_set.queries,
+                queries,
                 route_hint=route_hint,
-                on_progress=lambda number: show(number, total),
+                on_progress=lambda number: show(number, len(queries)),
             )
 
 
@@ -177,13 +151,8 @@ def _warn_of_failures(result: dict[str, Any]) -> int:
 
 def _warn_of_undecided(answers: Sequence[Answer]) -> None:
     """Report why the second stage or the reader left the order as it was, and how often."""
-    reasons: Counter[str] = Counter()
-    for answer in answers:
-        reasons.update(
-            warning
-            for warning in answer.decision.warnings
-            if warning.startswith((UNDECIDED, UNREAD))
-        )
+    warnings = [warning for answer in answers for warning in answer.decision.warnings]
+    reasons = Counter(text for text in warnings if text.startswith((UNDECIDED, UNREAD)))
     for reason, number in reasons.most_common():
         warn(f"{counted(number, 'query', 'queries')}: {reason}")
 
@@ -198,99 +167,6 @@ def _warn_of_unknown(query_set: QuerySet) -> None:
             f"{number} not in tools.jsonl, for example {min(unknown)!r}. Such tools count as not found, and a query "
             "with no other relevant tool as one that nothing fits"
         )
-
-
-def _write_lines(path: Path, answers: list[Answer]) -> None:
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(
-                json.dumps(answer.to_json(), ensure_ascii=False) + "\n" for answer in answers
-            )
-    except OSError as error:
-        raise InvalidInput(
-            f"--per-query {str(path)!r} cannot be written: {error.strerror}"
-        ) from None
-
-
-def _figure(value: float | None, digits: int = 3) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _print_result(result: dict[str, Any]) -> None:
-    """Show two tables, at most 80 columns wide: the order of the tools, and the confidence."""
-    measured = {result["set"]: result}
-    if "decided" in result:
-        measured["decided"] = result["decided"]
-    _print_order(measured)
-    rows = [_confidence_row(name, figures) for name, figures in measured.items()]
-    meanings = _meanings(result["confidence"]["gate"])
-    footer = [*meanings, _REFUSAL_MEANING, "", *_summary(result)]
-    shares = (*_CONFIDENCE, *_REFUSALS)
-    print_table(("", *shares), rows, numbers=shares, footer=footer)
-
-
-def _print_order(measured: dict[str, dict[str, Any]]) -> None:
-    rows = [_order_row(name, figures) for name, figures in measured.items()]
-    numbers = ("queries", *_ORDER)
-    footer = (*_ORDER_MEANINGS, "")
-    print_table(("", *numbers), rows, numbers=numbers, footer=footer, padding=(0, 1, 0, 0))
-
-
-def _order_row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        name,
-        f"{figures['queries']:,}",
-        *(_figure(figures["metrics"][measure]) for measure in _ORDER),
-    )
-
-
-def _confidence_row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
-    confidence = figures["confidence"]
-    low, high = confidence["ece_95"]
-    error = f"{_figure(confidence['ece'])} [{_figure(low, 2)}, {_figure(high, 2)}]"
-    shares = [*(confidence[measure] for measure in _CONFIDENCE[1:]), *figures["refused"].values()]
-    return name, error, *map(_figure, shares)
-
-
-def _summary(result: dict[str, Any]) -> list[str]:
-    tokens = result["tokens"]
-    limits = ", ".join(f"{name} {_figure(value)}" for name, value in result["ceiling"].items())
-    times = ", ".join(
-        f"{name} {_percentiles(values)}" for name, values in result["latency_ms"].items()
-    )
-    share = f"{result['semantic_share']:.0%}"
-    return [
-        f"{counted(result['tools'], 'tool')}; upper limits for a perfect order: {limits}",
-        f"tokens of definitions: {tokens['before']:,} before routing, {tokens['after_mean']:,.0f} after (mean)",
-        f"semantic search ran for {share} of queries; milliseconds p50 / p95 / p99: {times}",
-        *_unfit_line(result.get("nothing_fits")),
-        *_cost_line(result.get("decided")),
-    ]
-
-
-def _percentiles(values: Mapping[str, float | None]) -> str:
-    return " / ".join(_figure(ms, 2) for ms in values.values())
-
-
-def _unfit_line(counts: dict[str, int] | None) -> list[str]:
-    """Return the line about the queries of `none.jsonl`."""
-    if counts is None:
-        return []
-    queries = counted(counts["queries"], "query", "queries")
-    recommended = counts["recommended"]
-    return [
-        f"{queries} that no tool fits: {recommended} with a recommendation, {counts['resolved']} resolved"
-    ]
-
-
-def _cost_line(decided: dict[str, Any] | None) -> list[str]:
-    """Return the line of tokens and time that a route takes with the second stage."""
-    if decided is None:
-        return []
-    usage = decided["usage"]
-    tokens = (usage["input"] + usage["output"]) / max(1, decided["queries"])
-    times = _percentiles(decided["latency_ms"]["all"])
-    return [f"decided: {tokens:,.0f} model tokens per query; milliseconds p50 / p95 / p99: {times}"]
 
 
 def _fit(query_set: QuerySet, options: Options, write: Path | None, output: str) -> None:
@@ -308,6 +184,7 @@ def _fit(query_set: QuerySet, options: Options, write: Path | None, output: str)
         warn(
             f"the fit raises the calibration error on held-out queries: {change}; add queries, or do not use it"
         )
+    levels = guarantees(held_out(trials, options.gate))
     about = {
         "set": query_set.name,
         "catalogue": query_set.catalogue.fingerprint,
@@ -315,34 +192,11 @@ def _fit(query_set: QuerySet, options: Options, write: Path | None, output: str)
         "queries": len(trials),
         "before": before,
         "after": after,
-        "guarantees": [
-            asdict(guarantee) for guarantee in guarantees(held_out(trials, options.gate))
-        ],
+        "guarantees": list(map(asdict, levels)),
     }
-    present(output, {**about, "worse": worse}, lambda: _print_fit(about, options.gate))
+    present(output, {**about, "worse": worse}, lambda: print_fit(about, options.gate))
     if write is not None:
         replace(fit, embedder=embedder_id(options), about=about).write(write)
         note(
             f"written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}"
         )
-
-
-def _print_fit(about: Mapping[str, Any], gate: float) -> None:
-    queries = counted(about["queries"], "query", "queries")
-    tools = counted(about["tools"], "tool")
-    scope = f"held-out fifths of {queries} of {about['set']}, {tools}"
-    built_in = _fit_row("built-in", about["before"])
-    fitted = _fit_row("fitted", about["after"])
-    footer = (f"on {scope}", *_meanings(gate))
-    columns = ("", *_CONFIDENCE)
-    print_table(columns, [built_in, fitted], numbers=_CONFIDENCE, footer=footer)
-    console().print(dim(""))
-    show_guarantees(about["guarantees"], scope)
-
-
-def _meanings(gate: float) -> list[str]:
-    return [line.format(gate=gate) for line in _CONFIDENCE_MEANINGS]
-
-
-def _fit_row(name: str, figures: Mapping[str, float | None]) -> tuple[str, ...]:
-    return name, *(_figure(figures[measure]) for measure in _CONFIDENCE)

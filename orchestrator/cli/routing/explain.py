@@ -1,17 +1,15 @@
 """`toolroute explain`: the whole Decision for a task, with its evidence."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from orchestrator.cli.routing.decision_view import show_decision
 from orchestrator.cli.routing.route import exit_code
 from orchestrator.cli.shared.command_options import taking
-from orchestrator.cli.shared.output import present
+from orchestrator.cli.shared.output import present, write_file
 from orchestrator.cli.shared.parameter_types import FILE
 from orchestrator.cli.shared.workspace import Workspace
-from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
@@ -39,15 +37,8 @@ async def explain(
         past = await router.past_like(request)
     explanation = explained(decision, past)
     if html is not None:
-        _write_page(html, explanation, options.gate)
+        from orchestrator.ui.decision import as_file
+
+        write_file("--html", html, as_file(explanation, options.gate))
     present(output, explanation, lambda: show_decision(decision, past=past))
     return exit_code(decision, output)
-
-
-def _write_page(path: Path, explanation: dict[str, Any], gate: float) -> None:
-    from orchestrator.ui.decision import as_file
-
-    try:
-        path.write_text(as_file(explanation, gate), encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"--html {str(path)!r} cannot be written: {error.strerror}") from None

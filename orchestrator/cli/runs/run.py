@@ -2,29 +2,24 @@
 
 import asyncio
 import logging
-import shlex
+import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from orchestrator import errors
 from orchestrator.cli.routing.plan import NEEDS_USER, plan_exit_code
 from orchestrator.cli.routing.plan_view import show_run
+from orchestrator.cli.runs.approval_hints import note_how_to_approve
+from orchestrator.cli.runs.plugin import make_plugin
 from orchestrator.cli.runs.reporter import SOON, RunReporter
-from orchestrator.cli.runs.temporal import (
-    clean_stdout,
-    connect,
-    make_plugin,
-    quiet,
-    temporal_server,
-    ui_pages,
-    unwrap,
-)
+from orchestrator.cli.runs.temporal import connect, quiet, temporal_server, ui_pages
 from orchestrator.cli.runs.worker import make_worker
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.derived_options import pairs
@@ -34,25 +29,21 @@ from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
 from orchestrator.cli.trust.consent import is_at_terminal, without_digests
 from orchestrator.common.fields import SHORTEST_S
-from orchestrator.common.lines import as_json
-from orchestrator.errors import InvalidInput, Unavailable
+from orchestrator.errors import InvalidInput, ToolrouteError, Unavailable
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
-from orchestrator.records.call import Approve
-from orchestrator.records.plan import Step
-from orchestrator.records.run import RunMemo, RunRequest, RunResult, StepOutcome, StepStatus
+from orchestrator.records.run import RunMemo, RunRequest, RunResult, StepStatus
 from orchestrator.temporal.client.run_client import (
     RunClient,
     failed_result,
     page_of,
     run_attributes,
 )
-from orchestrator.trust.approval_rules import call_digest, needs_approval
 from orchestrator.trust.audit import of_step
 
 if TYPE_CHECKING:
-    from temporalio.client import WorkflowHandle
+    from temporalio.client import WorkflowFailureError, WorkflowHandle
 
 _SHARED_OPTIONS = (
     "catalogue",
@@ -148,7 +139,7 @@ async def run(
     asks = is_at_terminal()
     if not (asks or detach):  # No call could be approved later.
         request = replace(request, approval_timeout_s=SHORTEST_S)
-    with clean_stdout():
+    with _clean_stdout():
         async with _started(request, workspace, options, dev=dev, task_queue=task_queue) as started:
             for digest in request.approved.values():  # By --yes.
                 audited(
@@ -164,7 +155,7 @@ async def run(
         present(output, {"id": run_id}, run_id)
         return 0
     present(output, without_digests(result.to_json()), lambda: show_run(result))
-    _note_how_to_approve(result, request)
+    note_how_to_approve(result, request)
     return _exit_code(result)
 
 
@@ -232,61 +223,6 @@ def _exit_code(result: RunResult) -> int:
     return NEEDS_USER if only_waits else 1
 
 
-def _note_how_to_approve(result: RunResult, request: RunRequest) -> None:
-    """Name the calls that wait for approval, now or once others are done, and the command that approves these alone."""
-    outcomes = {outcome.step: outcome for outcome in result.steps}
-    if not any(outcome.digest for outcome in outcomes.values()):
-        return
-    digests: dict[str, str] = {}
-    for step in result.plan.steps:
-        digest = _note_step_to_approve(step, outcomes[step.id], result, request)
-        if digest:
-            digests[step.id] = digest
-    if is_at_terminal():
-        command = shlex.join(["toolroute", *_command_line_with(digests)])
-        note(f"to approve exactly these calls: {command}")
-    else:
-        command = shlex.join(["toolroute", *_command_line_with({})])
-        note(f"to approve these calls, a person runs this command in a terminal: {command}")
-
-
-def _note_step_to_approve(
-    step: Step, outcome: StepOutcome, result: RunResult, request: RunRequest
-) -> str:
-    """Name a call that needs approval, and return its digest, "" if none can be given yet."""
-    decisions = (result.decision, *result.extra_routes)
-    tool = next((tool for decision in decisions if (tool := decision.tool(step.tool))), None)
-    if tool is None or step.missing:
-        return ""
-    # The server may list another definition than the one that was routed, and then its call waits, too.
-    if not outcome.digest and not needs_approval(tool, Approve(request.approve)):
-        return ""
-    arguments = outcome.arguments or step.arguments
-    call = f"{step.tool} with {as_json(arguments)}"
-    if step.late and outcome.status is StepStatus.SKIPPED:
-        note(f"{step.id} will need approval after a model has completed its arguments: {call}")
-        return ""
-    if outcome.digest:
-        note(f"{step.id} waits for approval: {call}")
-    else:
-        note(f"{step.id} ({outcome.status.in_words}) needs approval, too: {call}")
-    return outcome.digest or request.approved.get(step.id) or call_digest(tool, arguments)
-
-
-def _command_line_with(digests: Mapping[str, str]) -> list[str]:
-    """Return the user's command line with `--yes` for exactly these calls."""
-    words = sys.argv[1:]
-    end = words.index("--") if "--" in words else len(words)
-    kept: list[str] = []
-    options = iter(words[:end])
-    for word in options:
-        if word == "--yes":
-            next(options, "")
-        elif not word.startswith("--yes="):
-            kept.append(word)
-    return [*kept, *(f"--yes={step}={digest}" for step, digest in digests.items()), *words[end:]]
-
-
 async def _follow(reporter: RunReporter) -> RunResult:
     """Report the run's progress until it ends and return its result.
 
@@ -307,7 +243,9 @@ async def _follow(reporter: RunReporter) -> RunResult:
     except WorkflowFailureError as failure:
         failed = failed_result(failure)
         if failed is None:
-            raise Unavailable(reporter.given_up) if reporter.given_up else unwrap(failure) from None
+            raise (
+                Unavailable(reporter.given_up) if reporter.given_up else _unwrap(failure)
+            ) from None
         result = failed
     except asyncio.CancelledError:
         remedy = f"press Ctrl-C again to leave at once; follow the run with `toolroute runs show {handle.id}`"
@@ -343,3 +281,28 @@ async def _stop(reporter: RunReporter) -> None:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     await reporter.report_end()
+
+
+@contextmanager
+def _clean_stdout() -> Iterator[None]:
+    """Send the standard output of native code and child processes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _unwrap(failure: "WorkflowFailureError") -> ToolrouteError:
+    """Return the error that made a workflow fail, as the class that it was, with its message."""
+    from orchestrator.temporal.workflow.call import why_failed
+
+    kind, message = why_failed(failure.cause)
+    error_type = getattr(errors, kind, None)
+    if isinstance(error_type, type) and issubclass(error_type, ToolrouteError):
+        return error_type(message)
+    return ToolrouteError(f"the run failed: {kind}: {message}")

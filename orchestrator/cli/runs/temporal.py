@@ -1,37 +1,28 @@
-"""Shared by the commands that use Temporal: the server, the plugin, and a clean standard output."""
+"""The Temporal server of a command: its address and settings, and the connection to it."""
 
 import asyncio
-import os
 import socket
-import sys
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator import errors
 from orchestrator.cli.shared.output import note
 from orchestrator.cli.shared.typed_options import typed
-from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import (
     InvalidConfig,
     InvalidInput,
-    StoreUnavailable,
     ToolrouteError,
     Unauthorised,
     Unavailable,
 )
-from orchestrator.mcp.config.locate import find_config
 from orchestrator.options import Options, set_variables
 
 if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowFailureError
+    from temporalio.client import Client
     from temporalio.runtime import Runtime
 
-    from orchestrator.catalogue.catalogue import Catalogue
-    from orchestrator.mcp.config.parse import McpConfig
-    from orchestrator.temporal.worker.executors import Registered
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
 DEFAULT_ADDRESS = "localhost:7233"
@@ -188,73 +179,6 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
     return Unavailable(f"no Temporal server answers at {to.address} ({reason[:200]}): {remedy}")
 
 
-async def make_plugin(
-    workspace: Workspace,
-    options: Options,
-    *,
-    every_tenant: bool = False,
-    warm: int = 0,
-    executors: "Mapping[str, Registered] | None" = None,
-    nexus: bool | Collection[str] = False,
-) -> "OrchestratorPlugin":
-    """Make the plugin over a catalogue file or the store. Servers that the store does not know are listed first.
-
-    The store is checked at the start, because activities retry an unavailable store for ten minutes. A worker for one
-    tenant fails at once if the store does not answer. A worker for every tenant starts without it.
-    """
-    from orchestrator.catalogue.catalogue import Catalogue
-    from orchestrator.index.calibration import Fit
-    from orchestrator.temporal.worker.plugin import OrchestratorPlugin
-
-    # A worker for every tenant does not offer the servers of the user that starts it.
-    servers = (
-        None if every_tenant and not (workspace.config or find_config()) else workspace.servers
-    )
-    if options.calibration:
-        Fit.read(options.calibration)  # A broken file is reported here, not by every route.
-    workspace.require_one_source(lists=False)
-    tools: dict[str, Any] = {"stores": workspace.stores}
-    if workspace.catalogue is not None:
-        tools = {"catalogue": Catalogue.read(workspace.catalogue)}
-        _note_unrouted(workspace.catalogue, tools["catalogue"], servers)
-    else:
-        await _list_unknown(workspace, options, servers, every_tenant=every_tenant)
-        if servers is not None:
-            tools["entries"] = servers.entries
-            tools["only_servers"] = None if every_tenant else servers.servers
-    return OrchestratorPlugin(
-        **tools,
-        options=options,
-        mcp_servers=servers,
-        warm=warm,
-        executors=executors,
-        nexus=nexus,
-    )
-
-
-def _note_unrouted(file: Path, catalogue: "Catalogue", servers: "McpConfig | None") -> None:
-    """Name the servers of which a catalogue file has no tools."""
-    names = servers.servers if servers else ()
-    unrouted = [name for name in names if name not in catalogue.places]
-    if unrouted:
-        remedy = "without --catalogue they are listed once and routed to as well"
-        note(f"{file} has no tools of {', '.join(unrouted)}: {remedy}")
-
-
-async def _list_unknown(
-    workspace: Workspace, options: Options, servers: "McpConfig | None", *, every_tenant: bool
-) -> None:
-    try:
-        if servers is None or every_tenant:
-            await workspace.check_store()
-        else:
-            await workspace.list_unknown(servers, options)
-    except StoreUnavailable as error:
-        if not every_tenant:
-            raise
-        note(f"toolroute: {error}. Until it answers, routing waits for it")
-
-
 def quiet() -> None:
     """Keep the SDK's warnings off the user's screen: a query that came too late, a connection tried again."""
     from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
@@ -262,28 +186,3 @@ def quiet() -> None:
     errors_only = TelemetryFilter(core_level="ERROR", other_level="ERROR")
     runtime = Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=errors_only)))
     Runtime.set_default(runtime, error_if_already_set=False)
-
-
-@contextmanager
-def clean_stdout() -> Iterator[None]:
-    """Send the standard output of native code and child processes to standard error."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-def unwrap(failure: "WorkflowFailureError") -> ToolrouteError:
-    """Return the error that made a workflow fail, as the class that it was, with its message."""
-    from orchestrator.temporal.workflow.call import why_failed
-
-    kind, message = why_failed(failure.cause)
-    error_type = getattr(errors, kind, None)
-    if isinstance(error_type, type) and issubclass(error_type, ToolrouteError):
-        return error_type(message)
-    return ToolrouteError(f"the run failed: {kind}: {message}")

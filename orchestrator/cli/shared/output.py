@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from orchestrator.common.lines import as_json, inline, plain
+from orchestrator.errors import InvalidInput
 from orchestrator.telemetry import trace_ids
 
 if TYPE_CHECKING:
@@ -103,6 +105,14 @@ def present(
         click.echo(inline(show))
     else:
         show()
+
+
+def write_file(option: str, path: Path, text: str) -> None:
+    """Write a result into the file of an option. Raises InvalidInput if the file cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{option} {str(path)!r} cannot be written: {error.strerror}") from None
 
 
 def log(level: int, form: str = "%(name)s: %(message)s") -> None:

@@ -43,16 +43,22 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
     """
     if of is None:
         refuse(("hops",), "counts from a TOOL: give its key, or leave it out")
+    index, more = await _read_index(workspace)
+    edges = _edges(index, of, hops, more)
+    nodes = _nodes(index, of, edges)
+    record = {"nodes": nodes, "edges": list(map(asdict, edges))}
+    present(output, record, lambda: echo_text(_mermaid(nodes, edges)))
+    note(_summary(of, nodes, edges))
+
+
+async def _read_index(workspace: Workspace) -> tuple[Index, More | None]:
+    """Return the index of the tenant's tools, and the relations that follow from its past tasks."""
     request = RouteRequest(query="", tenant=workspace.tenant)
     async with await workspace.open_router(Options.from_env()) as router:
         state = await router.engine.begin(request, Clock())
     warn(*state.warnings)
     index = state.task.index
-    edges = _edges(index, of, hops, used_together(state.task.experience, index))
-    nodes = _nodes(index, of, edges)
-    record = {"nodes": nodes, "edges": list(map(asdict, edges))}
-    present(output, record, lambda: echo_text(_mermaid(nodes, edges)))
-    note(_summary(of, nodes, edges))
+    return index, used_together(state.task.experience, index)
 
 
 def _summary(of: str | None, nodes: Sequence[str], edges: Sequence[Edge]) -> str:
