@@ -75,9 +75,9 @@ class Activities:
         ]
 
     @activity.defn(name=names.ROUTE)
-    async def route(self, given: RawValue) -> RawValue:
+    async def route(self, payload: RawValue) -> RawValue:
         """Return the Decision for a RouteRequest."""
-        async with working(given, RouteRequest) as request:
+        async with working(payload, RouteRequest) as request:
             # A worker serves many tenants, so a request without a tenant is an error.
             request.validate()
             await self.resources.list_servers(request.tenant)
@@ -85,9 +85,9 @@ class Activities:
             return written(await self.resources.limited(decision))
 
     @activity.defn(name=names.PLAN)
-    async def plan(self, given: RawValue) -> Plan:
+    async def plan(self, payload: RawValue) -> Plan:
         """Return steps bound to the matches of a PlanRequest's Decision. Nothing is searched."""
-        async with working(given, PlanRequest) as request:
+        async with working(payload, PlanRequest) as request:
             if activity.info().attempt > MODEL_TRIES:
                 lost = f"{MODEL_TRIES} attempts lost their worker or ran out of time"
                 request = replace(request, without_model=lost)
@@ -102,9 +102,9 @@ class Activities:
             return made
 
     @activity.defn(name=names.COMPLETE)
-    async def complete(self, given: RawValue) -> Completion:
+    async def complete(self, payload: RawValue) -> Completion:
         """Return the model's completion for a CompleteRequest."""
-        async with working(given, CompleteRequest) as request:
+        async with working(payload, CompleteRequest) as request:
             models = self.resources.models()
             if models is None:
                 raise InvalidConfig(
@@ -113,12 +113,12 @@ class Activities:
             return await complete(models, request, self.resources.results.text)
 
     @activity.defn(name=names.CALL_TOOL)
-    async def call_tool(self, given: RawValue) -> ToolResult:
+    async def call_tool(self, payload: RawValue) -> ToolResult:
         """Return the tool's answer, cut to its tokens. A tool's own error is an answer, too.
 
         A call that may not be repeated is sent at most once, whatever retry policy the caller sets.
         """
-        async with working(given, ToolCall) as call:
+        async with working(payload, ToolCall) as call:
             with self.resources.audited(call, activity.info().workflow_id or "") as line:
                 answer = await self._called(call)
                 line |= {
@@ -156,30 +156,30 @@ class Activities:
             raise
 
     @activity.defn(name=names.CHECK_CALL)
-    async def check_call(self, given: RawValue) -> Present:
+    async def check_call(self, payload: RawValue) -> Present:
         """Return how the server of a ToolCall defines the tool now.
 
         It runs before an approval and before a child workflow.
 
         It fails if the arguments do not fit the tool, or if no executor exists for it.
         """
-        async with working(given, ToolCall) as call:
+        async with working(payload, ToolCall) as call:
             tool = await self.resources.present(
                 replace(call, deadline_s=call.deadline_s or time_limit())
             )
             return Present(tool=None if tool.hash == call.tool.hash else tool)
 
     @activity.defn(name=names.READ_RESULT)
-    async def read_result(self, given: RawValue) -> ResultPage:
+    async def read_result(self, payload: RawValue) -> ResultPage:
         """Return a part of a whole result, for the tenant of a PageRequest."""
-        async with working(given, PageRequest) as request:
+        async with working(payload, PageRequest) as request:
             request.validate()
             return await self.resources.results.page(request)
 
     @activity.defn(name=names.RECORD_OUTCOME)
-    async def record_outcome(self, given: RawValue) -> None:
+    async def record_outcome(self, payload: RawValue) -> None:
         """Record the Outcome of a RecordRequest. It may run again at any time."""
-        async with working(given, RecordRequest) as request:
+        async with working(payload, RecordRequest) as request:
             router = await self.resources.router()
             await router.record(
                 request.query,
@@ -194,12 +194,12 @@ class Activities:
             )
 
     @activity.defn(name=names.SYNC_CATALOGUE)
-    async def sync_catalogue(self, given: RawValue) -> dict[str, Any]:
+    async def sync_catalogue(self, payload: RawValue) -> dict[str, Any]:
         """Return the report that `toolroute tools sync -o json` prints, for a SyncRequest.
 
         It may run again at any time.
         """
-        async with working(given, SyncRequest) as request:
+        async with working(payload, SyncRequest) as request:
             request.validate()
             return (await self.resources.sync(request)).to_json()
 

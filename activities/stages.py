@@ -69,15 +69,19 @@ class StageActivities:
         """
         from orchestrator.runtime.staged_route import merge
 
-        async with working(request, RouteRequest) as asked:
+        async with working(request, RouteRequest) as route_request:
             findings = read_input(before, Findings)
-            decision = await merge(await self.resources.router(), asked, findings, keyword_alone)
+            decision = await merge(
+                await self.resources.router(), route_request, findings, keyword_alone
+            )
             return written(await self.resources.limited(decision))
 
-    async def _find(self, given: RawValue, before: RawValue | None, activity_name: str) -> RawValue:
+    async def _find(
+        self, payload: RawValue, before: RawValue | None, activity_name: str
+    ) -> RawValue:
         from orchestrator.runtime.staged_route import find
 
-        async with working(given, RouteRequest) as request:
+        async with working(payload, RouteRequest) as request:
             findings = Findings() if before is None else read_input(before, Findings)
             router = await self.resources.router()
             return written(await find(router, request, findings, activity_name))

@@ -26,7 +26,7 @@ MAX_MESSAGE = 4_000
 
 
 @asynccontextmanager
-async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
+async def working(payload: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
     """Yield the input, send heartbeats, and raise errors as ApplicationErrors.
 
     An error is retried if trying again can help. For a call that is not `replayable`, it is retried only if it states
@@ -37,7 +37,7 @@ async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
     call: ToolCall | None = None
     try:
         async with beating(attempt.details):
-            request = read_input(given, kind)
+            request = read_input(payload, kind)
             call = request if isinstance(request, ToolCall) else None
             yield request
     except NoTurn as error:

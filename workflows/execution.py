@@ -33,11 +33,11 @@ class RunWorkflow:
     """
 
     @workflow.init
-    def __init__(self, given: RawValue = NOTHING) -> None:
+    def __init__(self, payload: RawValue = NOTHING) -> None:
         self._broken: InvalidInput | None = None
         self._request = RunRequest(task="")
         try:
-            self._request = read_input(given, RunRequest)
+            self._request = read_input(payload, RunRequest)
             self._request.validate()
             check_tenant(self._request.tenant)
         except InvalidInput as error:
@@ -52,7 +52,7 @@ class RunWorkflow:
         self._handlers.publish(self._stream)
 
     @workflow.run
-    async def run(self, given: RawValue = NOTHING) -> RunResult:
+    async def run(self, payload: RawValue = NOTHING) -> RunResult:
         async with self._handlers.showing(self._run):
             ended = await self._carry_out()
         # Pollers get the last changes in time, and the rest by query.

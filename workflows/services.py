@@ -53,8 +53,8 @@ class CallWorkflow:
     """
 
     @workflow.run
-    async def run(self, given: RawValue = NOTHING) -> ToolResult:
-        call = read_input(given, ToolCall)
+    async def run(self, payload: RawValue = NOTHING) -> ToolResult:
+        call = read_input(payload, ToolCall)
         if is_child(call.tool) or not call.idempotency_key:
             call = replace(call, idempotency_key=f"{workflow.info().workflow_id}:call")
         return await call_tool(call, call_config(RunRequest(task=call.tool.key)))

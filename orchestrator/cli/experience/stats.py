@@ -14,6 +14,7 @@ from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.experience.figures import figures
 
 _MOST_TOOLS = 20
+_TOOL_COLUMNS = ("tool", "calls", "failed", "ms")
 
 
 @click.command()
@@ -42,18 +43,17 @@ def _print_figures(measured: dict[str, Any]) -> None:
 def _print_tools(measured: dict[str, Any]) -> None:
     calls_by_tool = list(measured["tools"].items())
     rows = starmap(_tool_row, calls_by_tool[:_MOST_TOOLS])
-    footer = [f"{counted(measured['tasks'], 'task')}; best tool used: {_curve(measured)}"]
     more = len(calls_by_tool) - _MOST_TOOLS
-    if more > 0:
-        footer.insert(0, f"and {counted(more, 'tool')} more")
-    numbers = ("calls", "failed", "ms")
-    print_table(("tool", *numbers), rows, numbers=numbers, footer=footer)
+    footer = [f"and {counted(more, 'tool')} more"] if more > 0 else []
+    footer.append(_curve(measured))
+    print_table(_TOOL_COLUMNS, rows, numbers=_TOOL_COLUMNS[1:], footer=footer)
 
 
 def _curve(measured: dict[str, Any]) -> str:
     """Return how often the best tool was used, by the number of tasks."""
     steps = [f"{share(step['right'])} up to {step['tasks']:,}" for step in measured["curve"]]
-    return ", ".join(steps) or "-"
+    curve = ", ".join(steps) or "-"
+    return f"{counted(measured['tasks'], 'task')}; best tool used: {curve}"
 
 
 def _tool_row(key: str, calls: Mapping[str, Any]) -> tuple[str, ...]:

@@ -103,8 +103,10 @@ def _measure(
     if options != plain:
         answers = asyncio.run(_answers(query_set, past, options, route_hint))
         result["decided"] = report(query_set, answers, gate=options.gate)
-        usages = [answer.decision.usage for answer in answers]
-        result["decided"]["usage"] = asdict(sum(usages, Usage()))
+        usage = Usage()
+        for answer in answers:
+            usage += answer.decision.usage
+        result["decided"]["usage"] = asdict(usage)
         _warn_of_undecided(answers)
     if query_set.nothing_fits is not None:
         to_unfit = asyncio.run(_answers(query_set.nothing_fits, past, options, route_hint))

@@ -34,7 +34,12 @@ _HOPS = click.option(
 @taking("catalogue", "sources")
 @_HOPS
 @taking("output of graphs")
-async def graph(of: str | None, workspace: Workspace, hops: int, output: str) -> None:
+async def graph(
+    of: str | None,
+    workspace: Workspace,
+    hops: int,
+    output: str,
+) -> None:
     """Show the relations between tools.
 
     With a TOOL (server:name): up to ten related tools, nearest first, and the source of each relation. With a SERVER:

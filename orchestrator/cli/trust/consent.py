@@ -30,12 +30,12 @@ def without_digests(run: dict[str, Any]) -> dict[str, Any]:
     return run | {"steps": [step | {"digest": ""} for step in run["steps"]]}
 
 
-def confirm(question: str, shown: str, digest: str | None) -> None:
+def confirm(question: str, expected: str, digest: str | None) -> None:
     """Return if the user confirms.
 
     Args:
         question: The question at a terminal.
-        shown: The digest of what was shown.
+        expected: The digest of what was shown.
         digest: The digest that the user gave, or None.
 
     Raises:
@@ -43,7 +43,7 @@ def confirm(question: str, shown: str, digest: str | None) -> None:
         Abort: The user answered no.
     """
     if digest is not None:
-        if digest != shown:
+        if digest != expected:
             raise InvalidInput(
                 f"--yes {digest[:SHOWN_DIGITS]}: nothing was trusted, because what is shown above has another digest: "
                 f"run the command in a terminal, read it, and use the digest that it shows"
@@ -54,5 +54,5 @@ def confirm(question: str, shown: str, digest: str | None) -> None:
             "nothing was trusted: run this command in a terminal, where you read what is shown and confirm it. "
             "The terminal shows the digest that --yes takes in a script"
         )
-    click.echo(f"In a script, confirm the same with --yes {shown}", err=True)
+    click.echo(f"In a script, confirm the same with --yes {expected}", err=True)
     click.confirm(question, abort=True, err=True)

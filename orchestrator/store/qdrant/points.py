@@ -201,12 +201,12 @@ class QdrantPoints(Points):
             # Another writer created it between our two requests.
         raise failure
 
-    def _write(self, call: str, name: str, **given: Any) -> None:
+    def _write(self, call: str, name: str, **settings: Any) -> None:
         """Make this call of qdrant-client. A failure is raised as `Rest.ask` raises it."""
         from qdrant_client.http.exceptions import ResponseHandlingException
 
         try:
-            getattr(self._rest.client, call)(self._prefix + name, **given)
+            getattr(self._rest.client, call)(self._prefix + name, **settings)
         except ResponseHandlingException as error:
             raise error.source from None
 

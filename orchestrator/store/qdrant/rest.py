@@ -32,18 +32,18 @@ _MOST_TEXT = 4_000
 class Connections:
     """The connections to one address. They stay open between requests, and threads may share them."""
 
-    def __init__(self, location: str, shown: str, timeout_s: float) -> None:
+    def __init__(self, location: str, label: str, timeout_s: float) -> None:
         """Create the access. The first request opens the connections.
 
         Args:
             location: The address.
-            shown: The address without credentials, for messages.
+            label: The address without credentials, for messages.
             timeout_s: Seconds to wait for an answer.
         """
         self.timeout_s = timeout_s
-        self.retries = Retries(shown)
+        self.retries = Retries(label)
         self._location = location
-        self._shown = shown
+        self._label = label
         self._lock = threading.Lock()
         self._client: Client | None = None
 
@@ -113,7 +113,7 @@ class Connections:
             return url.copy_with(port=port, userinfo=b"", query=None, fragment=None)
         except (httpx2.InvalidURL, ValueError):  # The message has the address with its credentials.
             raise InvalidConfig(
-                f"store {self._shown!r} is not an address: give http://HOST:PORT or https://HOST (port up to 65535)"
+                f"store {self._label!r} is not an address: give http://HOST:PORT or https://HOST (port up to 65535)"
             ) from None
 
 

@@ -41,9 +41,9 @@ class Retries:
     Every request must be repeatable: a write replaces points by id, or checks a condition that is read back.
     """
 
-    def __init__(self, shown: str) -> None:
-        """Create the policy. `shown` is the address of the server for the log."""
-        self._shown = shown
+    def __init__(self, address: str) -> None:
+        """Create the policy. `address` is the address of the server for the log."""
+        self._address = address
         self._has_answered = False
         self._failing_since: float | None = None
         """The time of the first failure since the last answer."""
@@ -82,7 +82,7 @@ class Retries:
     def _log(self, state: "RetryCallState") -> None:
         error = state.outcome.exception() if state.outcome else None
         logger.warning(
-            "the store %s does not answer (%s); retrying", self._shown, type(error).__name__
+            "the store %s does not answer (%s); retrying", self._address, type(error).__name__
         )
 
 

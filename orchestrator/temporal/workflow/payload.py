@@ -103,7 +103,7 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
     return record
 
 
-def _check_names(given: Any, kind: Any) -> None:
+def _check_names(record: Any, kind: Any) -> None:
     """Refuse an unknown field that a person wrote, and ignore a field of a later version of toolroute.
 
     toolroute writes all fields of its records. So an object with all known fields and other ones was written by a later
@@ -111,8 +111,8 @@ def _check_names(given: Any, kind: Any) -> None:
     and other inputs none that is similar to a missing one.
     """
     fields = get_type_hints(kind)
-    lacking = fields.keys() - given.keys()
-    for name, value in given.items():
+    lacking = fields.keys() - record.keys()
+    for name, value in record.items():
         if name in fields:
             if (
                 isinstance(value, dict)

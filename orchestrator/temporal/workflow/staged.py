@@ -72,8 +72,8 @@ async def _stages(request: Any, config: Config, semantic: Config) -> RawValue:
     return await _stage(names.MERGE, config, request, findings, alone)
 
 
-async def _stage(activity: str, config: Config, *given: Any) -> RawValue:
+async def _stage(activity: str, config: Config, *inputs: Any) -> RawValue:
     answer: RawValue = await workflow.execute_activity(
-        activity, args=given, result_type=RawValue, **config
+        activity, args=inputs, result_type=RawValue, **config
     )
     return answer

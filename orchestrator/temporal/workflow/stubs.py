@@ -48,12 +48,12 @@ DEFAULT = Config(
 )
 
 
-def call_config(request: RunRequest, given: Config | None = None) -> Config:
+def call_config(request: RunRequest, chosen: Config | None = None) -> Config:
     """Return a run's timeouts for its calls, overridden by the options of the `ToolRouter`."""
     return {
         "start_to_close_timeout": timedelta(seconds=request.call_timeout_s),
         "heartbeat_timeout": timedelta(seconds=request.heartbeat_s),
-        **(given or {}),
+        **(chosen or {}),
     }
 
 
