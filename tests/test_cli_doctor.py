@@ -12,8 +12,8 @@ from starlette.responses import Response
 from orchestrator.catalogue.files import tool_to_json
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.store.store import Store
-from orchestrator.store.tool_records import tool_id
-from orchestrator.store.vectors import collection_of
+from orchestrator.store.tools.tool_points import collection_of
+from orchestrator.store.tools.tool_records import tool_id
 from orchestrator.temporal.client import devserver
 from tests.catalogues import tool
 from tests.command_line import Run

@@ -16,7 +16,7 @@ from orchestrator.mcp.listing import changes
 from orchestrator.mcp.transports.http_client import repaired_line
 from orchestrator.mcp.transports.json_repair import repaired
 from orchestrator.records.tool import Annotations, Tool
-from orchestrator.store.tool_records import stored_tool, tool_payload
+from orchestrator.store.tools.tool_records import stored_tool, tool_payload
 from tests.servers.start import config, entry, free_port, running, until
 
 

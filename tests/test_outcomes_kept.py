@@ -16,7 +16,7 @@ from orchestrator.options import Options
 from orchestrator.records.outcome import Use
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
-from orchestrator.store.vectors import collection_of
+from orchestrator.store.tools.tool_points import collection_of
 from tests.catalogues import sample, tool
 from tests.past import JARGON, MEANT, filled, keys, outcome, stored
 from tests.servers.start import until

@@ -10,9 +10,9 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.runtime.router import Router
-from orchestrator.store.manifest import CATALOGUES, PARTS, owned
 from orchestrator.store.sqlite.backend import SqliteBackend
 from orchestrator.store.store import Store
+from orchestrator.store.tools.manifest_records import CATALOGUES, PARTS, owned
 from tests.catalogues import tool
 from tests.qdrant_front import qdrant_front
 from tests.stores import FILES, MAIL, shipped
@@ -129,7 +129,7 @@ def test_an_index_that_a_dead_writer_did_not_make_is_made_by_the_next() -> None:
 
 
 def test_a_changed_tool_leaves_most_parts_of_a_manifest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.store.manifest._MOST", 20)
+    monkeypatch.setattr("orchestrator.store.tools.manifest._MOST", 20)
     tools = [tool(f"s:do_{number}", f"Does {number}") for number in range(100)]
     with qdrant_front() as front:
         store = Store(front.url, embedder=shipped())

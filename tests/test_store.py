@@ -161,13 +161,13 @@ def test_what_a_dead_writer_left_is_swept_once_it_is_old(place: str, monkeypatch
     store = Store(place, embedder=shipped())
     store.replace_server("org:1", "mail", MAIL)
     with monkeypatch.context() as dying:
-        dying.setattr("orchestrator.store.manifest.swap", _die)
+        dying.setattr("orchestrator.store.tools.manifest_records.swap", _die)
         with pytest.raises(KeyboardInterrupt):
             store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
     assert store.load("org:1").tools == Catalogue(MAIL).tools
     store.replace_server("org:1", "mail", MAIL)
     assert _kept(store) == (5 if store.remote else 2)  # In a folder, what a dead writer did never was.
-    monkeypatch.setattr("orchestrator.store.drafts.KEPT_S", -1)
+    monkeypatch.setattr("orchestrator.store.tools.drafts.KEPT_S", -1)
     store.replace_server("org:1", "mail", MAIL)
     assert _kept(store) == 2
     assert store.load("org:1").tools == Catalogue(MAIL).tools

@@ -97,7 +97,9 @@ async def test_a_hung_server_is_not_said_to_load_a_new_version(front: QdrantFron
 def test_an_import_outlasts_a_server_that_fails_or_hangs(
     front: QdrantFront, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.store.writer._BATCH", 4)  # Also a busy machine answers such a request in time.
+    monkeypatch.setattr(
+        "orchestrator.store.tools.writer._BATCH", 4
+    )  # Also a busy machine answers such a request in time.
     store = Store(front.url, embedder=shipped(), timeout_s=2)
     store.version("local")
 

@@ -67,7 +67,7 @@ def test_an_interrupted_change_of_embedder_goes_on_where_it_stopped(
 ) -> None:
     tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(300)]
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "s", tools)
-    monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 100)
+    monkeypatch.setattr("orchestrator.store.tools.tool_points._CHUNK", 100)
     answers = iter(range(5))
 
     def interrupt(_: Sequence[str]) -> None:

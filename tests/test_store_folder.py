@@ -177,8 +177,8 @@ def test_damage_of_what_is_shared_takes_nothing_from_a_tenants_own(name: str, st
 
 def test_an_import_in_chunks_mends_what_it_finds_damaged_late(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     DAMAGE["vectors cut"](store, "org:a", TOOLS)
-    monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 2)
-    monkeypatch.setattr("orchestrator.store.writer._BATCH", 1)
+    monkeypatch.setattr("orchestrator.store.tools.tool_points._CHUNK", 2)
+    monkeypatch.setattr("orchestrator.store.tools.writer._BATCH", 1)
     store.replace_servers("org:a", {"mail": MAIL, "files": FILES})
     assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from orchestrator.errors import StoreUnavailable
-from orchestrator.store import manifest
-from orchestrator.store.manifest import Manifest
 from orchestrator.store.qdrant.points import QdrantPoints
 from orchestrator.store.qdrant.rest import Connections, Rest
 from orchestrator.store.store import Store
+from orchestrator.store.tools import manifest_records
+from orchestrator.store.tools.manifest import Changes, Manifest
 from tests.catalogues import tool
 from tests.qdrant_front import Engine
 from tests.qdrant_replicas import Cluster, Crash, Writer
@@ -70,12 +70,13 @@ class StoreModel(RuleBasedStateMachine):
         self.cluster.clear()
         self.patch = pytest.MonkeyPatch()
         time = SimpleNamespace(time=lambda: self.clock.now, sleep=lambda _: None, monotonic=lambda: 0.0)
-        for module in ("store", "writer", "manifest", "tool_records", "drafts", "vectors", "listing_records"):
+        tools = ("writer", "manifest_records", "tool_records", "drafts", "tool_points")
+        for module in ("store", "listing_records", *(f"tools.{name}" for name in tools)):
             self.patch.setattr(f"orchestrator.store.{module}.time", time)
         for wait in ("FIRST_WAIT_S", "LONGEST_WAIT_S"):
             self.patch.setattr(f"orchestrator.store.qdrant.retries.{wait}", 0.0)
-        self.patch.setattr("orchestrator.store.writer._BATCH", 1)
-        self.patch.setattr("orchestrator.store.vectors._CHUNK", 2)
+        self.patch.setattr("orchestrator.store.tools.writer._BATCH", 1)
+        self.patch.setattr("orchestrator.store.tools.tool_points._CHUNK", 2)
         self.live: list[tuple[Writer, Write]] = []
         self.history = list[Write]()
         self.torn = False
@@ -246,9 +247,9 @@ class StoreModel(RuleBasedStateMachine):
         return {server: {**own} for server, own in self._owner(engine).seen(None).tools.items() if own}
 
     def _owner(self, engine: Engine) -> Manifest:
-        if not engine.client.collection_exists(manifest.CATALOGUES):
+        if not engine.client.collection_exists(manifest_records.CATALOGUES):
             return Manifest(tenant=TENANT)
-        return manifest.owned(self._points(engine), TENANT)
+        return manifest_records.owned(self._points(engine), TENANT)
 
     def _points(self, engine: Engine) -> QdrantPoints:
         connections = Connections("http://replicas", "", 1)
@@ -306,7 +307,7 @@ def test_a_writer_that_another_one_follows_at_once_knows_that_its_own_write_was_
         model.write(server="b", editions={"z": 0})
         model.go_on_to_the_end(which=1, replica=0)
         model.go_on_to_the_end(which=0, replica=0)
-        assert first.result == manifest.Changes(new=("x",))
+        assert first.result == Changes(new=("x",))
 
 
 def test_a_tool_that_comes_back_stays_though_another_writer_sweeps_what_was_left_of_it() -> None:

@@ -144,7 +144,7 @@ def test_a_writer_holds_up_only_other_writers_of_its_tenant(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_long_import_lets_others_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 300)
+    monkeypatch.setattr("orchestrator.store.tools.tool_points._CHUNK", 300)
     writer = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
     writer.replace_server("org:1", "mail", MAIL)
     tools = [tool(f"s:tool_{n}", f"Does thing {n}") for n in range(1_000)]

@@ -79,7 +79,7 @@ def test_many_tools_are_written_and_changed(store: Store) -> None:
 
 
 def test_unused_points_go_once_they_are_old(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.store.drafts.KEPT_S", -1)
+    monkeypatch.setattr("orchestrator.store.tools.drafts.KEPT_S", -1)
     store.replace_server("org:1", "s0", [])
     with store.backend.reading("org:1") as points:
         assert len(list(points.find(store._tool_points.collection))) == 330

@@ -34,7 +34,7 @@ from orchestrator.index.flags import cleaned
 from orchestrator.index.index import Index, Sizes
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
-from orchestrator.store.stored_tools import Stored
+from orchestrator.store.tools.stored_tools import Stored
 
 _FIELDS = "server name description input_schema kind keywords labels annotations hash relations title".split()
 _PUT = [Tool.__dict__[name].__set__ for name in _FIELDS]

@@ -17,9 +17,10 @@ from orchestrator.common.digests import OF_SERVER
 from orchestrator.common.tenant import check_tenant
 from orchestrator.records.tool import Tool
 from orchestrator.store.backend import Backend
-from orchestrator.store.manifest import CATALOGUES, Entries, entry_of, listing_of, server_of
 from orchestrator.store.points import Points
-from orchestrator.store.tool_records import point_id, stored_tool, tool_payload
+from orchestrator.store.tools.manifest import Entries, entry_of, listing_of, server_of
+from orchestrator.store.tools.manifest_records import CATALOGUES
+from orchestrator.store.tools.tool_records import point_id, stored_tool, tool_payload
 
 logger = logging.getLogger(__name__)
 ChangeAccepted = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]

@@ -17,7 +17,7 @@ from orchestrator.index.embed import Embedder, vectors_of
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.store.backend import EXPERIENCE, Backend
 from orchestrator.store.points import Points, Record, Vectors, has_vector
-from orchestrator.store.vectors import collection_of
+from orchestrator.store.tools.tool_points import collection_of
 
 logger = logging.getLogger(__name__)
 _KIND = "tool_experience"

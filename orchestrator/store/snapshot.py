@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchestrator.store import listing_records
-from orchestrator.store.manifest import Definitions, Entries, owned
 from orchestrator.store.points import Points
+from orchestrator.store.tools.manifest import Definitions, Entries
+from orchestrator.store.tools.manifest_records import owned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from orchestrator.errors import InvalidInput, StoreUnavailable, ToolrouteError
 from orchestrator.store.backend import without_credentials
 from orchestrator.store.points import Vectors
 from orchestrator.store.store import Store
-from orchestrator.store.stored_tools import Stored
+from orchestrator.store.tools.stored_tools import Stored
 
 _RENEWED_IN_S = 0.5
 """Seconds that a request waits for a source that has answered or failed before. A later answer counts when it comes."""

@@ -23,20 +23,21 @@ from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailabl
 from orchestrator.index.embed import Embedder
 from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool
-from orchestrator.store import listing_records, manifest
+from orchestrator.store import listing_records
 from orchestrator.store.backend import EXPERIENCE, TOOLS, Damaged
 from orchestrator.store.listing_records import ListingRecords
 from orchestrator.store.location import open_backend
-from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Vectors
 from orchestrator.store.qdrant.backend import QdrantBackend
 from orchestrator.store.read_cache import ReadCache
 from orchestrator.store.snapshot import Snapshot, read_snapshot
-from orchestrator.store.stored_tools import Stored, read_stored
-from orchestrator.store.tool_records import damaged, stored_tool, tool_id
-from orchestrator.store.vectors import SECOND, ToolPoints
-from orchestrator.store.writer import Progress, Write, Writer
+from orchestrator.store.tools import manifest_records
+from orchestrator.store.tools.manifest import Changes, Definitions, Entries, Manifest
+from orchestrator.store.tools.stored_tools import Stored, read_stored
+from orchestrator.store.tools.tool_points import SECOND, ToolPoints
+from orchestrator.store.tools.tool_records import damaged, stored_tool, tool_id
+from orchestrator.store.tools.writer import Progress, Write, Writer
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
@@ -169,7 +170,7 @@ class Store:
         """Read the version of the tenant's tools."""
         check_tenant(tenant, shared=True)
         stamp = self._stamp(tenant)
-        version = manifest.version(self.backend, tenant, self._entries)
+        version = manifest_records.version(self.backend, tenant, self._entries)
         self._remember(tenant, stamp, version)
         return version
 
@@ -217,7 +218,7 @@ class Store:
         files with the entry.
         """
         check_tenant(tenant, shared=True)
-        owner = self.backend.read(tenant, lambda points: manifest.owned(points, tenant))
+        owner = self.backend.read(tenant, lambda points: manifest_records.owned(points, tenant))
         listings = {name: tools for name, tools in owner.tools.items() if ":" in name}
         return {name: (len(tools), owner.files.get(name, ())) for name, tools in listings.items()}
 
@@ -238,7 +239,7 @@ class Store:
         )
 
     def _read_snapshot(self, tenant: str) -> Snapshot:
-        shared = manifest.shared(self.backend, ()).tools
+        shared = manifest_records.shared(self.backend, ()).tools
         return self.backend.read(
             tenant, lambda points: read_snapshot(points, tenant, self._entries, shared)
         )
@@ -297,7 +298,7 @@ class Store:
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
-        read = partial(manifest.visible, self.backend, tenant, self._entries)
+        read = partial(manifest_records.visible, self.backend, tenant, self._entries)
         return self._manifests.get(tenant, self._stamp(tenant), read)
 
     def _load(self, tenant: str, earlier: Stored | None, version: str) -> Stored:
@@ -311,7 +312,7 @@ class Store:
             )
             if not stored.damaged:
                 return stored
-            if manifest.version(self.backend, tenant, self._entries) == version:
+            if manifest_records.version(self.backend, tenant, self._entries) == version:
                 # Writing a damaged record again makes no new version of the tools, so the version has a mark here.
                 self._remember(tenant, stamp, f"{version} damaged")
                 return replace(stored, version=f"{version} damaged")
@@ -437,7 +438,7 @@ class Store:
         check_tenant(tenant, shared=True)
         if self.remote:
             self.backend.check_version()
-            manifest.forget(self.backend, tenant)
+            manifest_records.forget(self.backend, tenant)
         else:
             for part in (TOOLS, EXPERIENCE):
                 self.backend.drop(tenant, part)
@@ -463,7 +464,11 @@ class Store:
                 f"store {str(self)!r} is a folder, which needs no collections: give --store URL"
             )
         dimension = self.embedder.dimension or len(self.embedder.embed(["text"])[0])
-        sizes = {manifest.CATALOGUES: 0, manifest.PARTS: 0, self._tool_points.collection: dimension}
+        sizes = {
+            manifest_records.CATALOGUES: 0,
+            manifest_records.PARTS: 0,
+            self._tool_points.collection: dimension,
+        }
         if (encoder := self._tool_points.second_encoder) is not None:
             sizes[SECOND] = encoder.dimension
         return self.backend.create_collections(

@@ -91,7 +91,7 @@ class QdrantBackend(Backend):
         }
 
     def drop(self, tenant: str, part: str) -> None:
-        """Remove everything of the tenant in this part. Its list of tools is emptied by `manifest.forget`."""
+        """Remove everything of the tenant in this part. Its list of tools is emptied by `manifest_records.forget`."""
         with self.writing(tenant) as points:
             for name in points.names():
                 if name.startswith(_COLLECTIONS[part]) and name != _CATALOGUES:

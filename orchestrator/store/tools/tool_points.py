@@ -16,11 +16,11 @@ from orchestrator.index.flags import cleaned, suspects
 from orchestrator.index.language import LanguageEncoder, second_encoder
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Tool
-from orchestrator.store import drafts
 from orchestrator.store.backend import Backend
-from orchestrator.store.manifest import Manifest
 from orchestrator.store.points import Points, Record, has_vector
-from orchestrator.store.tool_records import stored_tool, tool_payload
+from orchestrator.store.tools import drafts
+from orchestrator.store.tools.manifest import Manifest
+from orchestrator.store.tools.tool_records import stored_tool, tool_payload
 
 _CHUNK = 4096
 _REMOTE_CHUNK = 512

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from orchestrator.errors import StoreBusy, StoreUnavailable
 from orchestrator.records.tool import Tool
-from orchestrator.store import drafts, manifest
 from orchestrator.store.backend import TOOLS, Backend, Damaged
-from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest
 from orchestrator.store.points import Points
-from orchestrator.store.tool_records import tool_id
-from orchestrator.store.vectors import ToolPoints
+from orchestrator.store.tools import drafts, manifest_records
+from orchestrator.store.tools.manifest import Changes, Definitions, Entries, Manifest
+from orchestrator.store.tools.tool_points import ToolPoints
+from orchestrator.store.tools.tool_records import tool_id
 
 logger = logging.getLogger(__name__)
 Progress = Callable[[int, int], None]
@@ -62,7 +62,7 @@ class Writer:
 
     def _start(self, points: Points, write: "Write") -> "_Start":
         """Return the state before a write."""
-        before, noted = manifest.to_replace(points, write.tenant)
+        before, noted = manifest_records.to_replace(points, write.tenant)
         collection = self._tool_points.collection
         tools = dict(write.wanted)
         named: set[Definition] = set()
@@ -81,7 +81,9 @@ class Writer:
         self._backend.check_version()
         missing = start.missing
         with self._backend.writing(tenant) as points:
-            noted = drafts.note(points, manifest.CATALOGUES, [(start.collection, start.added)])
+            noted = drafts.note(
+                points, manifest_records.CATALOGUES, [(start.collection, start.added)]
+            )
         ids = list(missing)
         written = 0
         size = self._tool_points.chunk
@@ -122,7 +124,7 @@ class Writer:
                 self._sweep(points, start, after, before.parts, [], noted)
                 return write.changes(before, after)
             going = self._note(points, [(before.collection or start.collection, removed)])
-            parts = manifest.swap(points, before, after)
+            parts = manifest_records.swap(points, before, after)
             if parts is not None:
                 done = noted if self._backend.remote and before.parts else [*noted, *going]
                 self._sweep(points, start, after, parts, removed, done)
@@ -138,7 +140,7 @@ class Writer:
         self, points: Points, changes: Sequence[tuple[str, Collection[Definition]]]
     ) -> list[str]:
         self._backend.check_version()
-        return drafts.note(points, manifest.CATALOGUES, changes)
+        return drafts.note(points, manifest_records.CATALOGUES, changes)
 
     def _sweep(
         self,
@@ -180,15 +182,15 @@ class Writer:
             self._tool_points.sweep(points, before.collection, ids, until, kept)
         gone_parts = set(before.parts).difference(parts)
         if gone_parts:
-            points.sweep(manifest.PARTS, sorted(gone_parts), until)
+            points.sweep(manifest_records.PARTS, sorted(gone_parts), until)
         old = [draft for draft in start.noted if draft.at <= until]
         for draft in old:
             unnamed = self._unnamed(points, draft, after)
             self._tool_points.sweep(points, draft.collection, unnamed, until, kept)
         if old:
-            stored = {record.id for record in points.find(manifest.PARTS, payload=False)}
-            points.sweep(manifest.PARTS, sorted(stored.difference(parts)), until)
-        points.delete(manifest.CATALOGUES, [*done, *(draft.id for draft in old)])
+            stored = {record.id for record in points.find(manifest_records.PARTS, payload=False)}
+            points.sweep(manifest_records.PARTS, sorted(stored.difference(parts)), until)
+        points.delete(manifest_records.CATALOGUES, [*done, *(draft.id for draft in old)])
 
     def _unnamed(self, points: Points, draft: drafts.Draft, after: Manifest) -> list[str]:
         """Return the points of a draft that the manifest does not name."""

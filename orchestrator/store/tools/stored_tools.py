@@ -8,12 +8,13 @@ import numpy as np
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.records.tool import Tool
-from orchestrator.store import listing_records, manifest
+from orchestrator.store import listing_records
 from orchestrator.store.backend import Backend
-from orchestrator.store.manifest import Entries, Manifest
 from orchestrator.store.points import Vectors, has_vector
-from orchestrator.store.tool_records import damaged, stored_tool
-from orchestrator.store.vectors import ToolPoints
+from orchestrator.store.tools import manifest_records
+from orchestrator.store.tools.manifest import Entries, Manifest
+from orchestrator.store.tools.tool_points import ToolPoints
+from orchestrator.store.tools.tool_records import damaged, stored_tool
 
 _Definition = tuple[Tool, Vectors | None]
 
@@ -66,7 +67,7 @@ def read_stored(
         earlier: The tools that were read before.
         entries: The entries of the configuration that sees the tools.
     """
-    owners = manifest.visible(backend, tenant, entries)
+    owners = manifest_records.visible(backend, tenant, entries)
     with_vectors = all(tool_points.fits(owner.collection) for owner in owners if owner.tools)
     definitions = _earlier_definitions(earlier, vectors=with_vectors)
     problems = [owner.problem for owner in owners if owner.problem]
