@@ -159,6 +159,8 @@ class _Heart:
 _HEART = _Heart()
 
 _OURS = (str(Path(__file__).parent), str(Path(errors.__file__).parent))
+_CALLERS = ("executors.py", "function_executor.py")
+"""Our files that call an Executor or a function of the user."""
 _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -177,7 +179,7 @@ def users_frame(innermost: FrameType | None) -> FrameType | None:
     called = None
     for frame in frames:
         if _is_in(frame, _OURS):
-            return called if frame.f_code.co_filename.endswith("executors.py") else None
+            return called if frame.f_code.co_filename.endswith(_CALLERS) else None
         called = frame
     return None
 

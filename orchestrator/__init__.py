@@ -110,11 +110,9 @@ if TYPE_CHECKING:
     from orchestrator.runtime.router import Router as Router
     from orchestrator.store.sources import Source as Source
     from orchestrator.store.store import Store as Store
-    from orchestrator.temporal.worker.executors import (
-        Executor as Executor,
-        HttpExecutor as HttpExecutor,
-    )
-    from orchestrator.temporal.worker.executors import Registered as Registered
+    from orchestrator.temporal.worker.executor import Executor as Executor
+    from orchestrator.temporal.worker.http_executor import HttpExecutor as HttpExecutor
+    from orchestrator.temporal.worker.executor import Registered as Registered
     from orchestrator.temporal.worker.openapi_executor import OpenApiExecutor as OpenApiExecutor
     from orchestrator.temporal.workflow.nexus import ToolrouteService as ToolrouteService
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin as OrchestratorPlugin
@@ -158,7 +156,8 @@ else:  # Hidden from type checkers: with a `__getattr__` they would accept every
         "runtime.router": "Router",
         "store.sources": "Source",
         "store.store": "Store",
-        "temporal.worker.executors": "Executor HttpExecutor Registered",
+        "temporal.worker.executor": "Executor Registered",
+        "temporal.worker.http_executor": "HttpExecutor",
         "temporal.worker.openapi_executor": "OpenApiExecutor",
         "temporal.workflow.nexus": "ToolrouteService",
         "temporal.worker.plugin": "OrchestratorPlugin",

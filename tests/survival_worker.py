@@ -12,7 +12,7 @@ from temporalio.client import Client
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.temporal.worker.executors import Executor
+from orchestrator.temporal.worker.executor import Executor
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.decisions import ALL, TEXT, schema
 from tests.temporal import working

@@ -27,7 +27,9 @@ from orchestrator.errors import (
 )
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.temporal.worker.executors import Executor, Executors, HttpExecutor, hold
+from orchestrator.temporal.worker.executor import Executor
+from orchestrator.temporal.worker.executors import Executors, hold
+from orchestrator.temporal.worker.http_executor import HttpExecutor
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES
 from tests.decisions import DELETE, NOW, READ, TEXT, schema
 from tests.loopback import served

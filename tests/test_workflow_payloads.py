@@ -19,7 +19,7 @@ from temporalio.common import RawValue
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
-from orchestrator.temporal.worker.executors import Executor
+from orchestrator.temporal.worker.executor import Executor
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, hold_bytes
 from tests.my_workflow import CallPublisher, Publish, SideBySide
 from tests.runner import Runner, Serve

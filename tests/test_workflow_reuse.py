@@ -9,7 +9,7 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 
 from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.temporal.worker.executors import Executor
+from orchestrator.temporal.worker.executor import Executor
 from tests.my_workflow import Again
 from tests.runner import Serve
 from tests.running import plugin_over

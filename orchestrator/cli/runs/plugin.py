@@ -13,7 +13,7 @@ from orchestrator.options import Options
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
     from orchestrator.mcp.config.parse import McpConfig
-    from orchestrator.temporal.worker.executors import Registered
+    from orchestrator.temporal.worker.executor import Registered
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
 

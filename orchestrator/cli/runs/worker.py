@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.worker import Worker, WorkerDeploymentConfig
 
-    from orchestrator.temporal.worker.executors import Registered
+    from orchestrator.temporal.worker.executor import Registered
 
 _POSITIVE = click.IntRange(min=1)
 

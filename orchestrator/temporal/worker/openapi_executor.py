@@ -12,7 +12,7 @@ from orchestrator.common.fields import named
 from orchestrator.errors import InvalidConfig, UnknownTool
 from orchestrator.mcp.config.launch import Expansion, environment
 from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.temporal.worker.executors import HttpExecutor
+from orchestrator.temporal.worker.http_executor import HttpExecutor
 
 _SENT_KINDS = ("apikey", "basic", "oauth2", "openidconnect")
 _SENT_HTTP_SCHEMES = ("basic", "bearer")

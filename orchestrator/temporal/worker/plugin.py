@@ -20,7 +20,7 @@ from orchestrator.common.fields import named
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.options import Options
 from orchestrator.records.run import Approval, RunRequest
-from orchestrator.temporal.worker.executors import Registered
+from orchestrator.temporal.worker.executor import Registered
 from orchestrator.temporal.worker.plugin_settings import PluginArguments, PluginSettings
 from orchestrator.temporal.worker.resources import Resources
 from orchestrator.temporal.worker.tenant_servers import ServerConfig, ServersOfTenant

@@ -27,7 +27,8 @@ from orchestrator.options import Options
 from orchestrator.records.call import ChangePolicy, SyncRequest, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
-from orchestrator.temporal.worker.executors import Executors, HttpExecutor
+from orchestrator.temporal.worker.executors import Executors
+from orchestrator.temporal.worker.http_executor import HttpExecutor
 from orchestrator.temporal.worker.plugin_settings import PluginSettings
 from orchestrator.temporal.worker.results import Results
 from orchestrator.temporal.worker.tenant_servers import TenantServers
