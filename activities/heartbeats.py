@@ -157,6 +157,7 @@ class _Heart:
 
 
 _HEART = _Heart()
+"""One thread serves all workers of a process."""
 
 _OURS = (str(Path(__file__).parent), str(Path(errors.__file__).parent))
 _CALLERS = ("executors.py", "function_executor.py")

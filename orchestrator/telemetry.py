@@ -53,6 +53,7 @@ _BUCKETS = {
     "s": (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
     "1": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
 }
+"""The limits of histograms by unit. OpenTelemetry's own limits are for milliseconds, and these values are seconds."""
 
 
 def _tracer() -> Any:

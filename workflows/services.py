@@ -29,6 +29,7 @@ SYNCING = Config(
     heartbeat_timeout=timedelta(seconds=30),
     retry_policy=MODEL_RETRY,
 )
+"""The options of a sync. A server may have to be installed first, which takes minutes."""
 
 
 @workflow.defn(name=names.PLAN)

@@ -35,6 +35,7 @@ _MCP_NAMES = (r"[^A-Za-z0-9._-]", 128)
 _PROVIDER_NAMES = (r"[^A-Za-z0-9_-]", 64)
 """The characters that a name may not have, and its maximum length."""
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
+"""The end of a name that was changed. A name that ends like this by itself is changed, too, so no two are equal."""
 _MOST_NAMED = 30
 """The parameters that an error for a model names. A schema may have thousands."""
 _LONGEST_NAME = 80

@@ -34,9 +34,11 @@ _HINTS = {
     "put": {"idempotentHint": True},
     "delete": {"destructiveHint": True},
 }
+"""What a method says about the operation by HTTP's own definition. POST and PATCH say nothing."""
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 ANY = ("*/*", "application/*")
+"""Types of a body that JSON fulfils."""
 JSON = "application/json"
 _RESERVED_HEADERS = frozenset(("accept", "authorization", "content-type"))
 """Header parameters that OpenAPI ignores. The executor sends them itself."""

@@ -21,10 +21,12 @@ from orchestrator.common.digests import digest
 _REFUSED = frozenset("anyOf oneOf allOf not enum const $ref if then else $schema".split())
 """Keywords that providers refuse at the top level of a schema. The arguments are still checked against them."""
 _JOINED = frozenset(("anyOf", "oneOf", "allOf", "$ref", "then", "else"))
+"""Keywords whose branches may have parameters. `not` and `if` describe what need not hold."""
 _DEFINITION = re.compile(r"#|#/(?:\$defs|definitions)/[^/]+")
 _MAX_DEPTH = 50
 """The number of levels of branches from which parameters are gathered."""
 _PLAIN_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""The names of parameters that Anthropic accepts."""
 
 
 def accepted(schema: Mapping[str, Any]) -> dict[str, Any]:

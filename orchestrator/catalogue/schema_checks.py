@@ -32,6 +32,7 @@ MAX_PARTS = 2_000
 _ROUNDS = 4
 """The maximum number of times that arguments are read again. A text may contain an object with further texts."""
 _MEMBERS_PER_STEP = 50
+"""The members of a list or an object that count as one step, because each is compared much faster than a keyword."""
 _MATCHED_PER_STEP = 100
 """The size of a pattern match that counts as one step: the text's characters multiplied by the pattern's, with
 repetitions written out."""

@@ -42,7 +42,9 @@ def _without_prose(part: dict[str, Any]) -> dict[str, Any]:
 
 
 LADDER = (_full, _short_descriptions, _required_parameters)
+"""The steps from the whole definition to the shortest one with which a model can still call the tool."""
 _PROSE = frozenset(("description", "title", "examples", "default", "$comment"))
+"""Keywords that explain a value and do not restrict it."""
 
 
 def _first_sentence(text: str, limit: int = 160) -> str:

@@ -18,6 +18,7 @@ _TOKEN = re.compile(
 )
 """One match is one token. Characters outside ASCII that are not letters count twice."""
 _ODD = re.compile(r"[^\w\x00-\x7f]")
+"""Characters that are neither letters nor ASCII, such as emoji. They count twice."""
 
 compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str).encode
 """JSON as providers send it to a model, without spaces and with the keys in their given order."""

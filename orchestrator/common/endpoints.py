@@ -10,6 +10,7 @@ NO_KEY = "no key for OpenAI: set OPENAI_API_KEY, or set OPENAI_BASE_URL to anoth
 _MOST_READ = 10_000
 """The characters of an endpoint's message in which secrets are searched."""
 _LONGEST_COMPLAINT = 300
+"""The characters of an endpoint's message in an error. An endpoint may repeat the request in it."""
 _UNANSWERED = {
     "APIConnectionError": "the connection failed",
     "APITimeoutError": "the answer took too long",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SHORTEST_S = 0.001
+"""Temporal counts in milliseconds, and a shorter time would be 0, which means no limit."""
 _MOST_S = 10_000_000_000
 """Temporal counts in milliseconds. With a time far above this maximum, a timer cannot be set, and a workflow hangs."""
 

@@ -31,6 +31,7 @@ def read_json(text: str) -> Any:
 
 _STRING = r'"(?:\\.|[^"\\])*"'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+"""Strings match as well, so that `//` in an address does not begin a comment."""
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 
 
@@ -109,6 +110,7 @@ _KINDS = {
     list: "a list",
     dict: "an object",
 }
+"""The words for a value's type in JSON. Errors are for people who do not know Python's names."""
 
 
 def first_problem(error: "ValidationError", record: str = "") -> str:

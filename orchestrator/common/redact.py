@@ -42,6 +42,7 @@ _UNMASKED = frozenset(
 _BASE64_FIELDS = frozenset({"blob", "data"})
 """The names of fields with base64: of resources, and of images and sounds."""
 _SCHEMES = frozenset({"apikey", "basic", "bearer", "digest", "negotiate", "token"})
+"""The words before a credential in an authorization header. The credential alone is a secret, too."""
 _HEADER_OPTIONS = frozenset({"-H", "--header"})
 
 
@@ -376,3 +377,4 @@ class LogFilter(logging.Filter):
 
 
 _FILTERS = threading.Lock()
+"""Two connections may open and close at the same moment."""

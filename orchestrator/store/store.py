@@ -42,6 +42,7 @@ from orchestrator.store.tools.writer import Progress, Write, Writer
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
 _ATTEMPTS = 5
+"""The tries to read tools while others write. The waits between them grow to 0.8 s."""
 _REMEMBERED = 10_000
 """Tenants whose version is remembered. It only saves a read, so all are forgotten together."""
 

@@ -22,8 +22,10 @@ from orchestrator.options import Options
 from orchestrator.runtime.router import Router
 
 _MOST_TASKS = 20
+"""The tasks in the table. `-o json` has all of them."""
 _MEANS = ("confidence", "tokens", "servers")
 _CHANGES = ("catalogue", "embedder", "pipeline", "calibration")
+"""The options of which at least one is needed. Without a change, both routes of a task would be the same."""
 LOST_TOOLS = 6
 """The exit code if a task lost a tool that it used."""
 

@@ -14,6 +14,7 @@ from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.experience.figures import figures
 
 _MOST_TOOLS = 20
+"""The tools in the table. `-o json` has all of them."""
 _TOOL_COLUMNS = ("tool", "calls", "failed", "ms")
 
 

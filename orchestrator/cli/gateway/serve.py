@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from orchestrator.server.http.bearer_tokens import BearerTokens
 
 _OF_HTTP = ("host", "port", "tokens", "allow_host", "allow_origin")
+"""The options that a server on standard input and output would ignore."""
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
 
 

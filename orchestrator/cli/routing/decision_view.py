@@ -39,6 +39,7 @@ _COLOURS = {
     Stage.NONE: "red",
 }
 _PLAIN = "default not bold"
+"""What follows the name of a search in its own colour is not in that colour."""
 _OTHER_COLUMNS = 30
 """Columns that the figures, the kind and the reason need next to the longest name."""
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _COLOURS = {StepStatus.DONE: "green", StepStatus.FAILED: "red", StepStatus.OUTCOME_UNKNOWN: "red"}
 _LONGEST_REASON = 200
+"""The characters of a step's reason, so that a run fits on one screen. `-o json` has the whole reason."""
 
 
 def show_plan(decision: Decision, plan: Plan) -> None:

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from orchestrator.temporal.client.run_client import RunClient
 
 SOON = timedelta(seconds=2)
+"""The time for a request about a run. A command that reports or ends a run does not wait long for a busy server."""
 _LOOK_EVERY_S = 0.2
 _RETRIES_EVERY_S = 1.0
 """A person sees a change at once, and the queries hardly load the worker."""
 _NO_WORKER_AFTER_S = 4.0
 """Seconds without an answer before the user is warned that no worker serves the queue."""
 _LONGEST_REASON = 500
+"""The characters of a retried failure. A stack trace would hide the lines about other steps."""
 
 
 class RunReporter:

@@ -21,7 +21,8 @@ from orchestrator.options import Options
 if TYPE_CHECKING:
     from orchestrator.client_setup.registry import RegistryEntry, RegistryServer, Variable
 
-_LONGEST_DESCRIPTION = 60
+_LONGEST_SUMMARY = 60
+"""The characters of the command that runs a server, so that its description has room beside it."""
 _REGISTRY = click.option(
     "--registry",
     metavar="URL",
@@ -56,7 +57,7 @@ def _print_servers(servers: "list[RegistryServer]") -> None:
         (
             server.name,
             server.version,
-            one_line(server.summary, _LONGEST_DESCRIPTION),
+            one_line(server.summary, _LONGEST_SUMMARY),
             one_line(server.description),
         )
         for server in servers

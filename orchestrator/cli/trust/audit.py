@@ -14,6 +14,7 @@ from orchestrator.options import Options
 from orchestrator.trust.audit import EVENTS, Audit, Entry
 
 _MOST_PROBLEMS = 20
+"""The problems that are listed. More would push the summary off the screen."""
 _FILTERS = ("event", "tenant", "tool")
 _COLUMNS = ("when", "event", "tenant", "actor", "tool", "approval", "result", "ms")
 

@@ -19,11 +19,13 @@ _CATALOGUES = "tool_catalogues"
 _COLLECTIONS = {TOOLS: (f"{COLLECTION}__", _CATALOGUES), EXPERIENCE: ("tool_experience__",)}
 """The beginnings of the names of a part's collections."""
 _MOST_TEXT = 200
+"""The characters of a server's own sentence in a message."""
 _NO_ANSWER = (AssertionError, LookupError, RecursionError, TypeError, ValueError)
 """Exceptions for an answer that does not come from a Qdrant server."""
 _CONDITIONAL = (1, 16)
 """The first version of Qdrant with conditional updates. Earlier versions ignore the condition."""
 _PREFIX = re.compile(r"[A-Za-z0-9_-]{0,60}")
+"""Characters that a collection's name may have. With 60, the longest name stays below Qdrant's limit of 255."""
 
 
 class QdrantBackend(Backend):

@@ -19,6 +19,7 @@ from orchestrator.store.qdrant.retries import Refused
 _PAGE = 1_000
 """The points in one request, as long as the server does not refuse that number."""
 _TRIES = 3
+"""The tries of a request for a collection that another writer creates at that moment."""
 _ABSENT = 404
 """The HTTP status for a missing collection."""
 _TOO_MANY = (400, 413, 422)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 _PORT = 6333
+"""The port of Qdrant's REST interface, which an address may leave out."""
 _MOST_TEXT = 4_000
 """The characters of a failure's text that are kept."""
 

@@ -47,6 +47,7 @@ from orchestrator.store.sqlite.points import FORM, SqlitePoints
 
 logger = logging.getLogger(__name__)
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+"""Errors of a lock that another connection holds."""
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")
 """Errors of a file with another content. SQLITE_ERROR means that a table is missing."""
 _REMEDIES = {

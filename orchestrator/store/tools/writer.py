@@ -21,6 +21,7 @@ Progress = Callable[[int, int], None]
 Definition = tuple[str, str]
 """A tool's key and the hash of its definition."""
 _SWAPS = 100
+"""A try fails only if another writer was first, so this many failures have another cause."""
 _BATCH = 256
 """Up to this number of new tools, the whole write happens under one lock: to embed them is quick."""
 

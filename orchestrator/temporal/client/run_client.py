@@ -28,6 +28,7 @@ from orchestrator.records.run import Approval, Progress, RunMemo, RunResult
 from orchestrator.temporal.workflow.call import why_failed
 
 SOON = timedelta(seconds=10)
+"""The time for a request about a run. A worker answers a query within seconds, or it is lost or busy."""
 _WAITS = "waiting for approval"
 _RUNS = f"(WorkflowType = '{names.RUN}' OR TemporalChangeVersion = '{names.RUN}')"
 """The runs of `toolroute.run`, and users' workflows whose ToolRouter carries out a run."""

@@ -28,6 +28,7 @@ _STATUSES: dict[int, tuple[type[ToolrouteError], str]] = {
     **dict.fromkeys((502, 503, 504), _LOST),
     **dict.fromkeys((401, 403), _REFUSED),
 }
+"""The meaning of an HTTP status for the call: was it sent, and can it be sent again?"""
 
 
 class HttpExecutor(Executor):

@@ -15,6 +15,7 @@ from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.temporal.worker.http_executor import HttpExecutor
 
 _SENT_KINDS = ("apikey", "basic", "oauth2", "openidconnect")
+"""The kinds of security schemes whose secret is one header, cookie or parameter. Others take more than that."""
 _SENT_HTTP_SCHEMES = ("basic", "bearer")
 
 

@@ -49,6 +49,7 @@ _WORKFLOWS = (
     SyncWorkflow,
 )
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
+"""jsonschema and the packages that it needs, with which a workflow checks arguments."""
 _PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
 """Modules that the sandbox passes through: this package, tracing, the schema checker, and beartype.
 

@@ -26,11 +26,15 @@ from orchestrator.records.call import PageRequest, ResultPage
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES
 
 REFERENCE = "toolroute-result:"
+"""The beginning of a reference. An argument that begins with it is replaced by the text."""
 KEPT_S = 7 * 24 * 3600.0
+"""Seconds for which a file is kept: a run that waits for a person may last days."""
 MOST_BYTES = 256 * 1024 * 1024
+"""The size of a tenant's files, so that one tenant cannot fill the disk."""
 MOST_REFERENCE = 2_048
 """The maximum number of bytes of a reference. A larger payload was not put into the external storage."""
 _FILE = re.compile(r"[0-9a-f]{32}")
+"""The name of a file. A reference comes from a history or a model, and must not name another file."""
 
 
 class Results:

@@ -33,6 +33,7 @@ _CONFIG_TIMEOUT_S = 30.0
 _LIMITS_TIMEOUT_S = 2.0
 """Seconds to wait for it after a route, which has its matches already."""
 _LIMITS_KEPT_S = 60.0
+"""Seconds for which limits are kept, because a function for the configuration may ask a vault."""
 _NO_SERVERS = McpConfig({}, "mcp_servers, which now returns None")
 
 

@@ -11,6 +11,7 @@ from orchestrator.records.run import StepOutcome
 from orchestrator.telemetry import traces
 
 _LINKING = ("interceptors", "plugins")
+"""The settings of a client or a worker in which a user may have put Temporal's own tracing."""
 
 
 def step_ended(ended: StepOutcome) -> None:

@@ -42,6 +42,7 @@ MAX_RESULTS_BYTES = 512 * 1024
 """The maximum size of the results of all steps of a run, so that the run's result fits into a payload."""
 
 _CLIENT_REQUESTS = (RunRequest, Limits, RouteRequest, Approval)
+"""The records that people write by hand. A misspelt field in them is an error, and not one of a later version."""
 _SPARE_LEVELS = 30
 """The levels of JSON that stay free around a result. pydantic reads 200 levels, and a Checkpoint has results some
 levels deep.

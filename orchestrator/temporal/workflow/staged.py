@@ -23,6 +23,7 @@ UNTAKEN = timedelta(seconds=30)
 After it, only the keyword leg answers.
 """
 _FINAL = {error.__name__ for error in (CatalogueChanged, InvalidInput, UnknownTenant)}
+"""The failures of the semantic stage after which keyword search alone could not answer either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

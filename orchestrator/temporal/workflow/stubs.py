@@ -35,6 +35,7 @@ MODEL_CALL = Config(
     heartbeat_timeout=timedelta(seconds=10),
     retry_policy=MODEL_RETRY,
 )
+"""The options of a model call. A long answer takes minutes, and the heartbeats show that its worker lives."""
 RECORDING = Config(
     start_to_close_timeout=timedelta(seconds=10),
     schedule_to_close_timeout=timedelta(seconds=30),
@@ -46,6 +47,7 @@ DEFAULT = Config(
     heartbeat_timeout=timedelta(seconds=20),
     retry_policy=PATIENT,
 )
+"""The options of routing. A first route of a tenant reads its tools and builds their index, which takes seconds."""
 
 
 def call_config(request: RunRequest, chosen: Config | None = None) -> Config:
