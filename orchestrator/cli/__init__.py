@@ -60,8 +60,10 @@ _COLLECTED_FROM = 50_000
 """The number of new objects after which Python looks for garbage. With its 700, the start of a command takes a tenth
 more, because nearly all objects of the start stay."""
 _UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)
-"""The errors of a result that cannot be written, such as a full disk or a closed pipe. Others are bugs, which show a
-traceback."""
+"""The errors of a result that cannot be written, such as a full disk or a closed pipe.
+
+Others are bugs, which show a traceback.
+"""
 
 
 @click.group(cls=LazyGroup, package="orchestrator.cli", places=COMMANDS, context_settings=_SETTINGS)

@@ -22,8 +22,10 @@ from orchestrator.store.tools.tool_points import collection_of
 logger = logging.getLogger(__name__)
 _KIND = "tool_experience"
 _HEAD = f"{_KIND}__head"
-"""The collection of a record for each tenant. It names the collection of the Outcomes, which a change of the embedder
-changes."""
+"""The collection of a record for each tenant.
+
+It names the collection of the Outcomes, which a change of the embedder changes.
+"""
 _SPACE = uuid.UUID("0d1b8f3e-5f5e-4a7e-9c54-2f6a1d1c7b90")
 """The ids of stored points depend on it, so no release changes it."""
 _BATCH = 256
