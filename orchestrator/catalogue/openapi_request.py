@@ -2,14 +2,73 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
-from orchestrator.catalogue.openapi import ANY, FORM, JSON, MULTIPART, Operation, is_json
+from orchestrator.catalogue.openapi import (
+    ANY,
+    FORM,
+    JSON,
+    MULTIPART,
+    WHOLE_BODY,
+    Operation,
+    is_json,
+)
 from orchestrator.errors import InvalidArguments
 
 
-def encoded_body(operation: Operation, body: Any) -> tuple[str, dict[str, Any]]:
+@dataclass(kw_only=True)
+class HttpRequest:
+    """The request of one call of an operation.
+
+    Attributes:
+        path: The path, with the values of its parameters.
+        query: The parameters of the query.
+        headers: The headers.
+        content: The body as an argument of httpx, such as `{"json": ...}`. None: no body.
+    """
+
+    path: str
+    query: list[tuple[str, str]] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    content: dict[str, Any] | None = None
+
+
+def http_request(operation: Operation, arguments: Mapping[str, Any]) -> HttpRequest:
+    """Return the request that sends the arguments of a call.
+
+    Raises:
+        InvalidArguments: A field of an object would be sent as another parameter, or as an API key.
+    """
+    request = HttpRequest(path=operation.path)
+    body: dict[str, Any] = {}
+    for name, value in arguments.items():
+        location = operation.locations.get(name, "body")
+        if location == "body":
+            body[name] = value
+        elif location == "query":
+            request.query += _query_fields(operation, name, value)
+        elif location == "header":
+            request.headers[name] = _joined(operation, name, value)
+        else:
+            text = _path_part(_joined(operation, name, value))
+            request.path = request.path.replace(f"{{{name}}}", text)
+    sent = body.get(WHOLE_BODY) if operation.has_whole_body else body
+    if sent or WHOLE_BODY in body:
+        content_type, request.content = _encoded_body(operation, sent)
+        if content_type:
+            request.headers["Content-Type"] = content_type
+    return request
+
+
+def _path_part(text: str) -> str:
+    """Return a text as one part of a path. It cannot lead to another path."""
+    quoted = quote(text, safe="")
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
+
+
+def _encoded_body(operation: Operation, body: Any) -> tuple[str, dict[str, Any]]:
     """Return the content type of a body, and the arguments with which httpx sends it.
 
     Args:
@@ -21,26 +80,26 @@ def encoded_body(operation: Operation, body: Any) -> tuple[str, dict[str, Any]]:
         sent = JSON if media_type in ANY else media_type
         return sent, {"content": json.dumps(body, ensure_ascii=False).encode()}
     if media_type == FORM:
-        return media_type, {"content": urlencode(list(form_fields(body)))}
+        return media_type, {"content": urlencode(list(_form_fields(body)))}
     if media_type == MULTIPART:
-        parts = [(name, (None, text)) for name, text in form_fields(body)]
+        parts = [(name, (None, text)) for name, text in _form_fields(body)]
         # httpx adds the boundary to the content type.
         return "", {"files": parts}
-    return media_type, {"content": plain_text(body)}
+    return media_type, {"content": _plain_text(body)}
 
 
-def query_fields(operation: Operation, name: str, value: Any) -> list[tuple[str, str]]:
+def _query_fields(operation: Operation, name: str, value: Any) -> list[tuple[str, str]]:
     """Return the parameters of a query for one argument, in the style of its parameter.
 
     Raises:
         InvalidArguments: A field of the argument would be sent as another parameter, or as an API key.
     """
     if name in operation.separators or name in operation.as_text:
-        return [(name, joined(operation, name, value))]
+        return [(name, _joined(operation, name, value))]
     is_spread = isinstance(value, Mapping) and name not in operation.deep
     content = value if is_spread else {name: value}
     fields: list[tuple[str, str]] = []
-    for sent, text in form_fields(content):
+    for sent, text in _form_fields(content):
         _check_field(operation, name, sent)
         fields.append((sent, text))
     return fields
@@ -63,7 +122,7 @@ def _check_field(operation: Operation, name: str, sent: str) -> None:
             )
 
 
-def joined(operation: Operation, name: str, value: Any) -> str:
+def _joined(operation: Operation, name: str, value: Any) -> str:
     """Return a list as `a,b`, and an object as `key,a` or `key=a`, with the separator of the parameter.
 
     A parameter with `content` is JSON, but a string is sent as it is. Documents state JSON also for a name in a path,
@@ -74,26 +133,26 @@ def joined(operation: Operation, name: str, value: Any) -> str:
     separator = operation.separators.get(name, ",")
     if isinstance(value, Mapping):
         between = "=" if name in operation.exploded else separator
-        items = [f"{key}{between}{plain_text(part)}" for key, part in value.items()]
+        items = [f"{key}{between}{_plain_text(part)}" for key, part in value.items()]
     elif isinstance(value, list):
-        items = list(map(plain_text, value))
+        items = list(map(_plain_text, value))
     else:
-        items = [plain_text(value)]
+        items = [_plain_text(value)]
     return separator.join(items)
 
 
-def form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def _form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Yield the fields of a form: `a=1`, `list=x` and `list=y`, and `of[key]=z` for a field of an object."""
     if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from form_fields(part, f"{name}[{key}]" if name else str(key))
+            yield from _form_fields(part, f"{name}[{key}]" if name else str(key))
     elif isinstance(value, list):
         for part in value:
-            yield from form_fields(part, name)
+            yield from _form_fields(part, name)
     elif value is not None:
-        yield name, plain_text(value)
+        yield name, _plain_text(value)
 
 
-def plain_text(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     """Return a value as it stands in an address, a header or a form."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -4,10 +4,10 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, urljoin
+from urllib.parse import urljoin
 
-from orchestrator.catalogue.openapi import WHOLE_BODY, OpenApi, Operation
-from orchestrator.catalogue.openapi_request import encoded_body, joined, query_fields
+from orchestrator.catalogue.openapi import OpenApi, Operation
+from orchestrator.catalogue.openapi_request import HttpRequest, http_request
 from orchestrator.common.fields import named
 from orchestrator.errors import InvalidConfig, UnknownTool
 from orchestrator.mcp.config.launch import Expansion, environment
@@ -95,42 +95,20 @@ class OpenApiExecutor(HttpExecutor):
             raise UnknownTool(
                 f"{call.tool.key}: the OpenAPI description has no operation of this name"
             )
-        path = operation.path
-        parameters: list[tuple[str, str]] = []
-        headers: dict[str, str] = {}
-        body: dict[str, Any] = {}
-        for name, value in call.arguments.items():
-            location = operation.locations.get(name, "body")
-            if location == "body":
-                body[name] = value
-            elif location == "query":
-                parameters += query_fields(operation, name, value)
-            elif location == "header":
-                headers[name] = joined(operation, name, value)
-            else:
-                text = _path_part(joined(operation, name, value))
-                path = path.replace(f"{{{name}}}", text)
-        self._authorise(operation, headers, parameters)
-        content: dict[str, Any] | None = None
-        sent = body.get(WHOLE_BODY) if operation.has_whole_body else body
-        if sent or WHOLE_BODY in body:
-            content_type, content = encoded_body(operation, sent)
-            if content_type:
-                headers["Content-Type"] = content_type
+        request = http_request(operation, call.arguments)
+        self._authorise(operation, request)
         # An address of one operation may be relative to that of the document.
         base = self._url_of_all or urljoin(f"{self.url}/", operation.url).rstrip("/")
         return await self.request(
             call,
             operation.method,
-            f"{base}{path}",
-            headers=headers,
-            params=parameters,
-            body=content,
+            f"{base}{request.path}",
+            headers=request.headers,
+            params=request.query,
+            body=request.content,
         )
 
-    def _authorise(
-        self, operation: Operation, headers: dict[str, str], parameters: list[tuple[str, str]]
-    ) -> None:
+    def _authorise(self, operation: Operation, request: HttpRequest) -> None:
         """Add the credentials of the first alternative for which all are there.
 
         They take the place of arguments with the same name, because many servers read the first of two values.
@@ -138,8 +116,8 @@ class OpenApiExecutor(HttpExecutor):
         for schemes in operation.security:
             if all(scheme in self._credentials for scheme in schemes):
                 credentials = [self._credential(scheme) for scheme in schemes]
-                _drop_arguments(credentials, headers, parameters)
-                _add(credentials, headers, parameters)
+                _drop_arguments(credentials, request)
+                _add(credentials, request)
                 return
 
     def _require_sendable(self, name: str) -> None:
@@ -168,37 +146,25 @@ class OpenApiExecutor(HttpExecutor):
         return _Credential("header", "Authorization", f"Bearer {secret}")
 
 
-def _drop_arguments(
-    credentials: Sequence[_Credential], headers: dict[str, str], parameters: list[tuple[str, str]]
-) -> None:
+def _drop_arguments(credentials: Sequence[_Credential], request: HttpRequest) -> None:
     """Remove what the arguments of a call would send under the name of a credential, in any case of letters."""
     for credential in credentials:
         name = "cookie" if credential.place == "cookie" else credential.name.lower()
         if credential.place == "query":
-            parameters[:] = [field for field in parameters if field[0].lower() != name]
+            request.query = [field for field in request.query if field[0].lower() != name]
         else:
-            for header in [header for header in headers if header.lower() == name]:
-                del headers[header]
+            for header in [header for header in request.headers if header.lower() == name]:
+                del request.headers[header]
 
 
-def _add(
-    credentials: Sequence[_Credential], headers: dict[str, str], parameters: list[tuple[str, str]]
-) -> None:
-    cookies = []
+def _add(credentials: Sequence[_Credential], request: HttpRequest) -> None:
+    cookies: list[str] = []
     for credential in credentials:
         if credential.place == "query":
-            parameters.append((credential.name, credential.value))
+            request.query.append((credential.name, credential.value))
         elif credential.place == "header":
-            headers[credential.name] = credential.value
+            request.headers[credential.name] = credential.value
         else:
             cookies.append(f"{credential.name}={credential.value}")
     if cookies:
-        headers["Cookie"] = "; ".join(cookies)
-
-
-def _path_part(value: Any) -> str:
-    """Return a value as one part of a path. It cannot lead to another path."""
-    text = quote(str(value), safe="")
-    if text in ("", ".", ".."):
-        return text.replace(".", "%2E")
-    return text
+        request.headers["Cookie"] = "; ".join(cookies)
