@@ -17,6 +17,8 @@ from orchestrator.catalogue.openapi import (
 )
 from orchestrator.errors import InvalidArguments
 
+QueryField = tuple[str, str]
+
 
 @dataclass(kw_only=True)
 class HttpRequest:
@@ -30,7 +32,7 @@ class HttpRequest:
     """
 
     path: str
-    query: list[tuple[str, str]] = field(default_factory=list)
+    query: list[QueryField] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     content: dict[str, Any] | None = None
 
@@ -56,9 +58,7 @@ def http_request(operation: Operation, arguments: Mapping[str, Any]) -> HttpRequ
             request.path = request.path.replace(f"{{{name}}}", text)
     sent = body.get(WHOLE_BODY) if operation.has_whole_body else body
     if sent or WHOLE_BODY in body:
-        content_type, request.content = _encoded_body(operation, sent)
-        if content_type:
-            request.headers["Content-Type"] = content_type
+        _add_body(request, operation.media_type or JSON, sent)
     return request
 
 
@@ -68,27 +68,22 @@ def _path_part(text: str) -> str:
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
 
 
-def _encoded_body(operation: Operation, body: Any) -> tuple[str, dict[str, Any]]:
-    """Return the content type of a body, and the arguments with which httpx sends it.
-
-    Args:
-        operation: The operation.
-        body: The fields of the body, or the whole body.
-    """
-    media_type = operation.media_type or JSON
-    if is_json(media_type):
-        sent = JSON if media_type in ANY else media_type
-        return sent, {"content": json.dumps(body, ensure_ascii=False).encode()}
-    if media_type == FORM:
-        return media_type, {"content": urlencode(list(_form_fields(body)))}
+def _add_body(request: HttpRequest, media_type: str, body: Any) -> None:
     if media_type == MULTIPART:
-        parts = [(name, (None, text)) for name, text in _form_fields(body)]
-        # httpx adds the boundary to the content type.
-        return "", {"files": parts}
-    return media_type, {"content": _plain_text(body)}
+        # httpx adds the content type, with the boundary of the parts.
+        request.content = {"files": [(name, (None, text)) for name, text in _form_fields(body)]}
+        return
+    request.headers["Content-Type"] = JSON if media_type in ANY else media_type
+    if is_json(media_type):
+        content: str | bytes = json.dumps(body, ensure_ascii=False).encode()
+    elif media_type == FORM:
+        content = urlencode(list(_form_fields(body)))
+    else:
+        content = _plain_text(body)
+    request.content = {"content": content}
 
 
-def _query_fields(operation: Operation, name: str, value: Any) -> list[tuple[str, str]]:
+def _query_fields(operation: Operation, name: str, value: Any) -> list[QueryField]:
     """Return the parameters of a query for one argument, in the style of its parameter.
 
     Raises:
@@ -98,7 +93,7 @@ def _query_fields(operation: Operation, name: str, value: Any) -> list[tuple[str
         return [(name, _joined(operation, name, value))]
     is_spread = isinstance(value, Mapping) and name not in operation.deep
     content = value if is_spread else {name: value}
-    fields: list[tuple[str, str]] = []
+    fields: list[QueryField] = []
     for sent, text in _form_fields(content):
         _check_field(operation, name, sent)
         fields.append((sent, text))
@@ -141,7 +136,7 @@ def _joined(operation: Operation, name: str, value: Any) -> str:
     return separator.join(items)
 
 
-def _form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def _form_fields(value: Any, name: str = "") -> Iterator[QueryField]:
     """Yield the fields of a form: `a=1`, `list=x` and `list=y`, and `of[key]=z` for a field of an object."""
     if isinstance(value, Mapping):
         for key, part in value.items():

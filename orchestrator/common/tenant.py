@@ -8,7 +8,7 @@ SHARED = "shared"
 """The tenant whose tools every other tenant sees. Nobody routes as this tenant."""
 
 
-def is_tenant(name: str) -> bool:
+def is_tenant(name: object) -> bool:
     """Return True for `org:ID`, `user:ID` and `local`. An ID has no blanks at its ends, and no line ends."""
     if not isinstance(name, str):
         return False
