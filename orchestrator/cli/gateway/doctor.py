@@ -19,8 +19,9 @@ from rich.text import Text
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.runs.temporal import connect, target
 from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.connecting import connecting
 from orchestrator.cli.shared.output import console, counted, dim, present, progress
-from orchestrator.cli.shared.workspace import Workspace, connecting
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.sync import listings_in_words
 from orchestrator.common.extras import install_command
 from orchestrator.common.lines import inline

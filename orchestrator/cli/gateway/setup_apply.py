@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
+from orchestrator.cli.shared.connecting import connecting
 from orchestrator.cli.shared.output import note, warn
-from orchestrator.cli.shared.workspace import Workspace, connecting
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
 from orchestrator.client_setup.client_file import ClientFile, EditByHand, block, copies
 from orchestrator.client_setup.products import OURS

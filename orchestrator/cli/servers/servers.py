@@ -9,8 +9,9 @@ import click
 
 from orchestrator.cli.servers.registry import add, search
 from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.connecting import connecting
 from orchestrator.cli.shared.output import note, present, print_table, warn
-from orchestrator.cli.shared.workspace import Workspace, connecting
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.keys import split_key
 from orchestrator.errors import ToolrouteError
 from orchestrator.experience.calls import Calls, uses_by

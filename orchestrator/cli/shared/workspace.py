@@ -1,15 +1,14 @@
 """The tenant, the store, the catalogue and the servers that a command uses, and the objects made from them."""
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.shared.output import note, progress, warn
+from orchestrator.cli.shared.connecting import connecting
+from orchestrator.cli.shared.output import note, warn
 from orchestrator.common.tenant import SHARED
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.mcp.config.locate import FILE_NAMES, find_config, own_config
@@ -18,17 +17,11 @@ from orchestrator.options import Options, default_store, stores_of
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
     from orchestrator.mcp.config.parse import McpConfig
-    from orchestrator.mcp.connections import Connections
-    from orchestrator.mcp.sync import ServerReport
     from orchestrator.runtime.router import Router
-    from orchestrator.store.store import Changes, Store, Stored
+    from orchestrator.store.store import Store, Stored
 
-_LINE_S = 10.0
-"""Seconds between two progress lines, if the output is not a terminal."""
 _PATIENCE_S = 60.0
 """Seconds that a list waits for each of several stores."""
-_MOST_NAMED = 4
-"""The number of servers that a line of progress names for each phase."""
 _FAILED_S = 600.0
 """Seconds for which a route does not list a server again after listing it failed."""
 
@@ -276,89 +269,3 @@ class Workspace:
 def _no_file() -> InvalidConfig:
     names = " and no ".join(FILE_NAMES)
     return InvalidConfig(f"no {names} in this folder: give --config FILE, or run `toolroute setup`")
-
-
-def store_tools(store: "Store", tenant: str, tools: "Catalogue") -> "dict[str, Changes]":
-    """Replace the tools of the servers that occur in `tools`, with progress on standard error.
-
-    Args:
-        store: The store.
-        tenant: The tenant.
-        tools: The new tools.
-    """
-    by_server = {server: tools.of_server(server) for server in tools.places}
-    from orchestrator.runtime.index_cache import save_index
-
-    with progress("storing tools") as show:
-        changes = store.replace_servers(tenant, by_server, show)
-    save_index(store, tenant, tools)
-    return changes
-
-
-@asynccontextmanager
-async def connecting(
-    connections: "Connections", label: str, total: int
-) -> AsyncIterator[Callable[["ServerReport | None"], None]]:
-    """Show the progress while `total` servers connect. The yielded function counts a server and notes its report.
-
-    Args:
-        connections: The servers.
-        label: The text before the progress.
-        total: The number of servers.
-    """
-    done = 0
-    failed: list[str] = []
-    is_terminal = sys.stderr.isatty()
-    with progress(label) as show:
-
-        def count(report: "ServerReport | None" = None) -> None:
-            nonlocal done
-            done += 1
-            if report is not None:
-                note(report.line)
-                if report.error:
-                    failed.append(report.server)
-            show(done, total)
-
-        async def show_phases() -> None:
-            while True:
-                await asyncio.sleep(1 if is_terminal else _LINE_S)
-                phases = phases_in_words(connections.phases(), failed)
-                if phases and is_terminal:
-                    show(done, total, phases)
-                elif phases:
-                    note(f"{done} of {total} done; {phases}")
-
-        show(0, total)
-        showing = asyncio.create_task(show_phases())
-        try:
-            yield count
-        except asyncio.CancelledError:
-            if "installing" in connections.phases().values():
-                note(
-                    "interrupted: a running installation is rolled back to keep its cache intact (up to 20 s)"
-                )
-            raise
-        finally:
-            showing.cancel()
-
-
-def phases_in_words(phases: Mapping[str, str], failed: Sequence[str]) -> str:
-    """Return a phrase such as "installing a, b; listing c; waiting d, e and 3 more; failed f"."""
-    if not phases:
-        return ""
-    by_phase: dict[str, list[str]] = {}
-    for server, phase in phases.items():
-        by_phase.setdefault(phase, []).append(server)
-    if "waiting" in by_phase:
-        by_phase["waiting"] = by_phase.pop("waiting")  # Last.
-    if failed:
-        by_phase["failed"] = [*failed]
-    return "; ".join(f"{phase} {_few(servers)}" for phase, servers in by_phase.items())
-
-
-def _few(servers: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
-    more = len(servers) - _MOST_NAMED
-    names = ", ".join(servers[:_MOST_NAMED])
-    return f"{names} and {more} more" if more > 0 else names

@@ -9,15 +9,15 @@ import click
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.shared.command_options import taking
-from orchestrator.cli.shared.output import counted, note, present, warn_of_flagged
+from orchestrator.cli.shared.output import counted, note, present, progress, warn_of_flagged
 from orchestrator.cli.shared.parameter_types import TEXT, TOOLS
-from orchestrator.cli.shared.workspace import Workspace, store_tools
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited_all
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.mcp.config.parse import McpConfig
 
 if TYPE_CHECKING:
-    from orchestrator.store.store import Changes
+    from orchestrator.store.store import Changes, Store
 
 
 @click.command("import")
@@ -38,7 +38,7 @@ def import_tools(file: Path, workspace: Workspace, server: str | None, output: s
     """
     tenant = workspace.owner
     catalogue = _read(file, server)
-    changes = store_tools(workspace.open_store(), tenant, catalogue)
+    changes = _store_tools(workspace.open_store(), tenant, catalogue)
     imported = [{"server": name, "result": "imported"} for name in changes]
     audited_all("configuration", tenant, imported)
     warn_of_flagged(catalogue.tools)
@@ -79,3 +79,14 @@ def _totals(changes: "Mapping[str, Changes]") -> dict[str, int]:
         "gone": sum(len(change.gone) for change in changes.values()),
         "same": sum(change.same for change in changes.values()),
     }
+
+
+def _store_tools(store: "Store", tenant: str, tools: "Catalogue") -> "dict[str, Changes]":
+    """Replace the tools of the servers that occur in `tools`, with progress on standard error."""
+    from orchestrator.runtime.index_cache import save_index
+
+    by_server = {server: tools.of_server(server) for server in tools.places}
+    with progress("storing tools") as show:
+        changes = store.replace_servers(tenant, by_server, show)
+    save_index(store, tenant, tools)
+    return changes

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.connecting import connecting
 from orchestrator.cli.shared.output import (
     counted,
     lines,
@@ -18,7 +19,7 @@ from orchestrator.cli.shared.output import (
     warn_of_flagged,
 )
 from orchestrator.cli.shared.parameter_types import FILE
-from orchestrator.cli.shared.workspace import Workspace, connecting
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
 from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidConfig, InvalidInput
