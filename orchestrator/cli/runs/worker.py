@@ -19,6 +19,7 @@ from orchestrator.cli.runs.plugin import make_plugin
 from orchestrator.cli.runs.temporal import connect, target, temporal_server
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.derived_options import derived
+from orchestrator.cli.shared.long_running import collect_in_small_steps
 from orchestrator.cli.shared.output import log, note
 from orchestrator.cli.shared.signals import ending_signals
 from orchestrator.cli.shared.typed_options import refuse, typed_options
@@ -139,6 +140,7 @@ async def worker(
             client, task_queue, release, grace_s=grace, max_concurrent_activities=concurrency
         )
         await stack.enter_async_context(serving)
+        collect_in_small_steps()
         note(f"toolroute worker serves {task_queue!r} of {server.namespace!r} at {server.address}")
         await _until_stopped()
         note("stopping ...")
