@@ -85,7 +85,7 @@ async def approve(request: Request, form: FormData) -> Response:
     digest = str(form.get("digest", ""))
     allowed = form.get("word") == "approve"
     progress = await client.progress(run_id)
-    await client.say(run_id, Approval(step=step, digest=digest, allowed=allowed, by=person()))
+    await client.answer(run_id, Approval(step=step, digest=digest, allowed=allowed, by=person()))
     tools = {item.step: item.tool for item in progress.steps} if progress else {}
     about = of_step(run_id, tools.get(step, ""), digest, allowed=allowed)
     scope.audit(event="approval", **about)

@@ -181,7 +181,7 @@ class RunReporter:
         """Tell the run what the person answered."""
         approval = Approval(step=step.step, digest=step.digest, allowed=allowed, by="the terminal")
         try:
-            await self._client.say(self.handle.id, approval)
+            await self._client.answer(self.handle.id, approval)
         except (InvalidInput, Unavailable) as error:  # The step has waited too long for this word.
             note(str(error))
         else:

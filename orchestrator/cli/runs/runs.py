@@ -177,7 +177,7 @@ async def _answer(
         progress = await client.progress(run_id)
         tools = {step.step: step.tool for step in progress.steps} if progress else {}
         for approval in approvals:
-            await client.say(run_id, approval)
+            await client.answer(run_id, approval)
             tool = tools.get(approval.step, "")
             audited(
                 "approval",

@@ -178,7 +178,7 @@ class RunClient:
         except RPCError as error:
             raise Unavailable(f"run {run_id} can no longer be followed: {error.message}") from None
 
-    async def say(self, run_id: str, word: Approval) -> None:
+    async def answer(self, run_id: str, approval: Approval) -> None:
         """Approve or reject a step.
 
         Raises:
@@ -187,7 +187,7 @@ class RunClient:
         """
         handle = self.client.get_workflow_handle(run_id)
         try:
-            await handle.execute_update(names.APPROVE, word, rpc_timeout=SOON)
+            await handle.execute_update(names.APPROVE, approval, rpc_timeout=SOON)
         except WorkflowUpdateFailedError as error:
             raise InvalidInput(f"{run_id}: {why_failed(error.cause)[1]}") from None
         except WorkflowUpdateRPCTimeoutOrCancelledError:

@@ -79,21 +79,21 @@ class Handlers:
         steps = [step for state in states for step in state.steps]
         return replace(states[-1], steps=tuple(steps))
 
-    def approve(self, word: RawValue = NOTHING) -> None:
+    def approve(self, payload: RawValue = NOTHING) -> None:
         """Approve or reject a step with the arguments of a digest."""
-        approval = read_input(word, Approval)
+        approval = read_input(payload, Approval)
         self._waiting(approval).take(approval)
 
-    def check(self, word: RawValue = NOTHING) -> None:
+    def check(self, payload: RawValue = NOTHING) -> None:
         """Refuse an answer that names no waiting step, or that approves without a digest."""
-        approval = read_input(word, Approval)
+        approval = read_input(payload, Approval)
         if approval.allowed and not approval.digest:
             raise InvalidInput(
                 "digest='': give the digest that the run's progress shows next to the step's arguments"
             )
         self._waiting(approval)
 
-    def _waiting(self, word: Approval) -> Run:
+    def _waiting(self, approval: Approval) -> Run:
         """Return the run with the step that waits for this answer.
 
         Raises:
@@ -103,15 +103,15 @@ class Handlers:
         runs = list[Run]()
         for run in self._runs:
             try:
-                run.check(word)
+                run.check(approval)
                 runs.append(run)
             except InvalidInput as error:
                 refused.append(error)
         if not runs:
             raise refused[-1]
-        if len(runs) > 1 and not word.digest:
+        if len(runs) > 1 and not approval.digest:
             raise InvalidInput(
-                f"digest='': a step {word.step!r} waits in several runs: give the digest of one of them"
+                f"digest='': a step {approval.step!r} waits in several runs: give the digest of one of them"
             )
         return runs[-1]
 

@@ -179,24 +179,24 @@ class Run:
                 actor=self._request.actor,
                 name=f"{workflow.info().workflow_id}:{plan.id}",
                 source="run",
-                chosen=plan.model != NO_MODEL or any(steps.words.values()),
+                chosen=plan.model != NO_MODEL or any(steps.answers.allowed.values()),
             )
         except FailureError as error:
             return [f"the outcome was not recorded: {described(error)[:MAX_REASON]}"]
         return []
 
-    def check(self, word: Approval) -> None:
+    def check(self, approval: Approval) -> None:
         """Raise InvalidInput for an answer about a step that does not wait for it, or about other arguments."""
         if self._steps is None:
             raise InvalidInput(
-                f"step={word.step!r} does not wait for approval: the run has no plan yet"
+                f"step={approval.step!r} does not wait for approval: the run has no plan yet"
             )
-        self._steps.check(word)
+        self._steps.check(approval)
 
-    def take(self, word: Approval) -> None:
+    def take(self, approval: Approval) -> None:
         """Take an answer that passed `check`."""
         if self._steps is not None:
-            self._steps.take(word)
+            self._steps.take(approval)
 
     def progress(self) -> Progress:
         """Return the progress of the run, for queries. It contains no results."""
@@ -213,8 +213,8 @@ class Run:
             settled=self._budget.settled,
             warnings=self._budget.warnings,
             extra_routes=self._decisions[1:],
-            approvals=steps.words,
+            approvals=steps.answers.allowed,
             filled=steps.filled,
-            asked=steps.asked,
-            decided_by=steps.decided_by,
+            asked=steps.answers.asked,
+            decided_by=steps.answers.decided_by,
         )

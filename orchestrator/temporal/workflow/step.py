@@ -31,6 +31,7 @@ from orchestrator.records.run import (
 )
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.worker.tracing import step_ended
+from orchestrator.temporal.workflow.answers import Answers
 from orchestrator.temporal.workflow.call import (
     Config,
     call_tool,
@@ -69,19 +70,14 @@ class Steps:
         self._slots = asyncio.Semaphore(self.request.parallel_steps)
         self._present: dict[str, Tool] = {}
         self.outcomes: dict[str, StepOutcome] = {}
-        self.asked: dict[str, str] = {}
         self.filled: dict[str, Filled] = {}
-        self.words: dict[str, bool] = {}
-        self.decided_by: dict[str, str] = {}
+        self.answers = Answers(self.request.checkpoint)
         self._status: dict[str, StepStatus] = {}
         if self.request.checkpoint:
             self._continue_from(self.request.checkpoint)
 
     def _continue_from(self, done: Checkpoint) -> None:
-        self.asked.update(done.asked)
         self.filled.update(done.filled)
-        self.words.update(done.approvals)
-        self.decided_by.update(done.decided_by)
         for outcome in done.outcomes:
             self.outcomes[outcome.step] = outcome
             self._status[outcome.step] = outcome.status
@@ -94,10 +90,8 @@ class Steps:
         except asyncio.CancelledError:
             for step in todo:  # Each step has stopped by now.
                 if step.id not in self.outcomes:
-                    self._note(
-                        step,
-                        _end(step, StepStatus.CANCELLED, "the run was cancelled before this step"),
-                    )
+                    reason = "the run was cancelled before this step"
+                    self._note(step, _end(step, StepStatus.CANCELLED, reason))
             raise
         for error in ended:
             if error is not None:
@@ -106,29 +100,29 @@ class Steps:
     def progress(self) -> tuple[StepProgress, ...]:
         return tuple(map(self._progress, self.plan.steps))
 
-    def check(self, word: Approval) -> None:
+    def check(self, approval: Approval) -> None:
         """Raise InvalidInput unless the step waits for approval and a given digest is that of its arguments."""
         waiting = {step.step: step for step in self.progress() if step.digest}
-        call = waiting.get(word.step)
+        step = approval.step
+        call = waiting.get(step)
         if call is None:
             others = ", ".join(waiting) or "none"
-            raise InvalidInput(f"step={word.step!r} does not wait for approval; waiting: {others}")
-        if word.digest and word.digest != call.digest:
+            raise InvalidInput(f"step={step!r} does not wait for approval; waiting: {others}")
+        if approval.digest and approval.digest != call.digest:
             raise InvalidInput(
-                f"digest={word.digest!r}: the call of {call.tool} by step {word.step} has another digest: look at "
+                f"digest={approval.digest!r}: the call of {call.tool} by step {step} has another digest: look at "
                 f"its arguments in the run's progress, then approve with the digest beside them"
             )
 
-    def take(self, word: Approval) -> None:
+    def take(self, approval: Approval) -> None:
         """Take an answer that passed `check`. It is final."""
-        self.words[word.step] = word.allowed
-        self.decided_by[word.step] = word.by
+        self.answers.take(approval)
 
     async def _carry_out(self, step: Step) -> None:
-        if ended := await self._way(step):
+        if ended := await self._ended(step):
             self._note(step, replace(ended, tokens=ended.tokens + self._spent(step)))
 
-    async def _way(self, step: Step) -> StepOutcome | None:
+    async def _ended(self, step: Step) -> StepOutcome | None:
         """Return how the step ends. None if the run stops before the step starts."""
         self._status[step.id] = StepStatus.PENDING
         await workflow.wait_condition(
@@ -186,14 +180,14 @@ class Steps:
                     status = StepStatus.CANCELLED if was_cancelled(error) else StepStatus.FAILED
                     return _end(step, status, described(error))
                 ended = await self._approval(step, tool, approved)
-                if ended or step.id not in self.words:
+                if ended or not self.answers.has(step.id):
                     return ended
             try:
                 return await self._in_slot(step, tool, self._call)
             except _Changed:
                 asks = True
                 approved = None
-                self._forget(step)
+                self.answers.forget(step.id)
 
     async def _approval(self, step: Step, tool: Tool, approved: str | None) -> StepOutcome | None:
         """Wait for a person's answer.
@@ -206,20 +200,17 @@ class Steps:
         digest = (
             call_digest(tool, arguments) if is_current else earlier_call_digest(tool, arguments)
         )
-        if self.words.get(step.id) and self.asked.get(step.id) != digest:
-            # The answer was about another call, before the run continued as new.
-            self._forget(step)
-        self.asked[step.id] = digest
-        if approved == digest:
-            self.words.setdefault(step.id, True)
-            self.decided_by.setdefault(step.id, self.request.actor or "the request")
+        self.answers.ask(step.id, digest)
+        if approved == digest and not self.answers.has(step.id):
+            by = self.request.actor or "the request"
+            self.answers.take(Approval(step=step.id, digest=digest, by=by))
         self._status[step.id] = StepStatus.NEEDS_APPROVAL
         timeout = timedelta(seconds=self.request.approval_timeout_s)
         try:
             # A run that continued as new may have the answer already.
-            if step.id not in self.words:
+            if not self.answers.has(step.id):
                 await workflow.wait_condition(
-                    lambda: self._stopping() or step.id in self.words, timeout=timeout
+                    lambda: self._stopping() or self.answers.has(step.id), timeout=timeout
                 )
         except TimeoutError:
             why = "nobody approved the call in time"
@@ -229,13 +220,9 @@ class Steps:
                 why = "the call needs approval, and nobody could be asked"
             ended = _end(step, StepStatus.NEEDS_APPROVAL, why)
             return replace(ended, arguments=arguments, digest=digest)
-        if self.words.get(step.id) is False:
+        if self.answers.allowed.get(step.id) is False:
             return _end(step, StepStatus.REFUSED, f"a person rejected the call of {tool.key}")
         return None
-
-    def _forget(self, step: Step) -> None:
-        self.words.pop(step.id, None)
-        self.decided_by.pop(step.id, None)
 
     async def _in_slot(self, step: Step, tool: Tool, work: Work) -> StepOutcome | None:
         """Do the work with a slot and reserved tokens. None if the run stops before that."""
@@ -333,8 +320,8 @@ class Steps:
             status=self._status_of(step),
             reason=reason[:300],
             arguments=arguments,
-            digest=self.asked[step.id] if asks else "",
-            decided_by=self.decided_by.get(step.id, ""),
+            digest=self.answers.asked[step.id] if asks else "",
+            decided_by=self.answers.decided_by.get(step.id, ""),
         )
 
     def _warnings_of(self, step: Step) -> list[str]:
@@ -356,10 +343,10 @@ class Steps:
 
     def _asks(self, step: Step) -> bool:
         waits = self._status_of(step) is StepStatus.NEEDS_APPROVAL
-        return waits and step.id not in self.outcomes and step.id not in self.words
+        return waits and step.id not in self.outcomes and not self.answers.has(step.id)
 
     def _note(self, step: Step, ended: StepOutcome) -> None:
-        ended = replace(ended, decided_by=self.decided_by.get(step.id, ""))
+        ended = replace(ended, decided_by=self.answers.decided_by.get(step.id, ""))
         self.outcomes[step.id] = ended
         self._status[step.id] = ended.status
         step_ended(ended)

@@ -123,12 +123,12 @@ class ToolRouter(ActivityStubs):
         run = self._runs.get(asyncio.get_running_loop())
         if run is None:
             return False
-        word = Approval(step=step, digest=digest, allowed=allowed)
+        approval = Approval(step=step, digest=digest, allowed=allowed)
         try:
-            run.check(word)
+            run.check(approval)
         except InvalidInput:
             return False
-        run.take(word)
+        run.take(approval)
         return True
 
 
