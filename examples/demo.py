@@ -14,10 +14,10 @@ from rich.text import Text
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.routing.decision_view import show_decision
 from orchestrator.cli.routing.plan_view import show_run
-from orchestrator.cli.runs.temporal import Target, clean_stdout, connect
+from orchestrator.cli.runs.temporal import Target, connect
 from orchestrator.cli.runs.worker import make_worker
-from orchestrator.cli.shared.output import console
-from orchestrator.cli.shared.workspace import store_tools
+from orchestrator.cli.shared.output import clean_stdout, console
+from orchestrator.cli.tools.import_tools import store_tools
 from orchestrator.errors import Unavailable
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config.parse import McpConfig

@@ -2,12 +2,10 @@
 
 import asyncio
 import logging
-import os
 import signal
-import sys
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +21,7 @@ from orchestrator.cli.runs.temporal import connect, quiet, temporal_server, ui_p
 from orchestrator.cli.runs.worker import make_worker
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.derived_options import pairs
-from orchestrator.cli.shared.output import log, note, present
+from orchestrator.cli.shared.output import clean_stdout, log, note, present
 from orchestrator.cli.shared.typed_options import refuse
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
@@ -139,7 +137,7 @@ async def run(
     asks = is_at_terminal()
     if not (asks or detach):  # No call could be approved later.
         request = replace(request, approval_timeout_s=SHORTEST_S)
-    with _clean_stdout():
+    with clean_stdout():
         async with _started(request, workspace, options, dev=dev, task_queue=task_queue) as started:
             for digest in request.approved.values():  # By --yes.
                 audited(
@@ -281,20 +279,6 @@ async def _stop(reporter: RunReporter) -> None:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     await reporter.report_end()
-
-
-@contextmanager
-def _clean_stdout() -> Iterator[None]:
-    """Send the standard output of native code and child processes to standard error."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def _unwrap(failure: "WorkflowFailureError") -> ToolrouteError:

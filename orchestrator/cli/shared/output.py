@@ -1,6 +1,7 @@
 """The output of commands: results on standard output, notes on standard error, control characters escaped in both."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -72,6 +73,20 @@ def warn(*warnings: str) -> None:
 def echo_text(text: str) -> None:
     """Write a result that is a text: exact for a file or a program, without control signs for a terminal."""
     click.echo(plain(text) if sys.stdout.isatty() else text)
+
+
+@contextmanager
+def clean_stdout() -> Iterator[None]:
+    """Send the standard output of native code and child processes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def echo_json(value: Any, *, indent: int | None = 1) -> None:

@@ -38,7 +38,7 @@ def import_tools(file: Path, workspace: Workspace, server: str | None, output: s
     """
     tenant = workspace.owner
     catalogue = _read(file, server)
-    changes = _store_tools(workspace.open_store(), tenant, catalogue)
+    changes = store_tools(workspace.open_store(), tenant, catalogue)
     imported = [{"server": name, "result": "imported"} for name in changes]
     audited_all("configuration", tenant, imported)
     warn_of_flagged(catalogue.tools)
@@ -81,7 +81,7 @@ def _totals(changes: "Mapping[str, Changes]") -> dict[str, int]:
     }
 
 
-def _store_tools(store: "Store", tenant: str, tools: "Catalogue") -> "dict[str, Changes]":
+def store_tools(store: "Store", tenant: str, tools: "Catalogue") -> "dict[str, Changes]":
     """Replace the tools of the servers that occur in `tools`, with progress on standard error."""
     from orchestrator.runtime.index_cache import save_index
 
