@@ -117,6 +117,6 @@ def test_only_tools_of_the_same_server_are_read_for_what_a_tool_requires() -> No
     catalogue = Catalogue([POST, CHANNELS, *OTHERS, *others])
     index = Index(catalogue, reading=Index(catalogue).reading)  # As from a file: no tool was read by this process.
     position = catalogue.positions[POST.key]
-    (requirement,) = index.prerequisites.of([position])[position]
+    (requirement,) = index.prerequisites.of(position)
     assert [catalogue.tools[place].key for place in requirement.sources] == [CHANNELS.key]
     assert {document.tool.server for document in index.documents.known.values()} == {"chat"}

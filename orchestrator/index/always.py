@@ -1,6 +1,5 @@
 """Always-available capabilities: few tools, found by phrases without a search."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +14,9 @@ catalogue may set it."""
 MAX_GAP = 2
 """The maximum number of words between two words of a phrase: "search my old documents" counts as "search documents"."""
 
-_NEGATIONS = frozenset("not don without never avoid except".split())
-_ENDS = _NEGATIONS | {"no"}
+_ENDS = frozenset("no not don without never avoid except".split())
 """Words at which a phrase ends: in "search the docs, no web" the phrase does not continue after "docs"."""
 _PARTICLES = frozenset("up out in on for from with".split())
-_NAME = re.compile(r"(?<=\w\s)[A-Z]\w*(?:\s[A-Z]\w*)+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +47,8 @@ class Capability:
             raise InvalidInput(f"tool={self.tool!r:.80}: give the name or the key of a tool")
         phrases: object = self.phrases
         # Each letter of a text would be a phrase.
-        if not isinstance(phrases, list | tuple) or not all(
-            isinstance(own, str) for own in phrases
-        ):
+        is_sequence = isinstance(phrases, list | tuple)
+        if not is_sequence or not all(isinstance(phrase, str) for phrase in self.phrases):
             raise InvalidInput(f"phrases={phrases!r:.80}: give a tuple of texts")
 
 
@@ -154,31 +150,17 @@ class AlwaysIndex:
                 if known is not None and len(known[1]) >= len(phrase.stems):
                     continue
                 places = _places(phrase, words, start)
-                if places and not self._negated(words, start, phrase.tool):
+                if places:
                     longest[phrase.tool] = phrase, places
         hits = []
         for tool, (phrase, places) in longest.items():
-            settles = self._settles(clause, words, phrase, places)
-            hits.append(
-                AlwaysHit(tool=tool, phrase=phrase.text, clear=phrase.clear, settles=settles)
-            )
+            settles = self._settles(words, phrase, places)
+            hit = AlwaysHit(tool=tool, phrase=phrase.text, clear=phrase.clear, settles=settles)
+            hits.append(hit)
         return hits
 
-    def _negated(self, words: Sequence[str], start: int, tool: int) -> bool:
-        """Return True if a negation precedes the phrase, with only stop words or the capability's words between."""
-        for word in reversed(words[:start]):
-            if word in _NEGATIONS:
-                return True
-            if word not in STOP_WORDS and word not in self._stems_of[tool]:
-                return False
-        return False
-
-    def _settles(
-        self, clause: str, words: Sequence[str], phrase: _Phrase, places: frozenset[int]
-    ) -> bool:
+    def _settles(self, words: Sequence[str], phrase: _Phrase, places: frozenset[int]) -> bool:
         """Return True if no content word outside the phrases is in another tool's name or server."""
-        if len(places) == 1 and phrase.stems[0] in _within_names(clause):
-            return False
         rest = {word for place, word in enumerate(words) if place not in places}
         for word in rest - STOP_WORDS - self._stems_of[phrase.tool]:
             if any(tool != phrase.tool for tool in self._named(word)):
@@ -249,8 +231,3 @@ def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int]
         elif not phrase.loose or word not in STOP_WORDS:
             gap += 1
     return frozenset(places) if len(places) == len(phrase.stems) else frozenset()
-
-
-def _within_names(clause: str) -> frozenset[str]:
-    """Return the stems of capitalised words in a row: "Google" in "in Google Calendar" is part of a name."""
-    return frozenset(stem(word) for name in _NAME.findall(clause) for word in split_words(name))

@@ -109,15 +109,17 @@ class Counts:
         """Count the terms of a corpus."""
         size = max(corpus.size, 1)
         kinds = len(corpus.weights)
-        # Numbers that hold all there is to know of a pair are sorted ten times as fast as an order is found.
+        # A number holds the term, the document and the field of an occurrence. Numbers are sorted ten times as fast as
+        # an order is found.
         occurrences = np.sort(corpus.terms * (size * kinds) + corpus.runs)
         pair, field = np.divmod(occurrences, kinds)
         first = np.flatnonzero(np.diff(pair, prepend=-1))
         term, document = np.divmod(pair[first], size)
         weight = np.array(corpus.weights)[field]
+        all_terms = np.arange(len(corpus.ids) + 1)
         return cls(
             ids=corpus.ids,
-            starts=term.searchsorted(np.arange(len(corpus.ids) + 1)),
+            starts=term.searchsorted(all_terms),
             documents=document,
             frequency=reduce_runs(np.add, weight, first).astype(np.float32),
             fields=reduce_runs(np.bitwise_or, 1 << field, first).astype(np.uint8),
@@ -267,11 +269,11 @@ class Postings(BM25Okapi):  # type: ignore[misc]
         self.counts = counts
         self.size = counts.size
         self.searched = counts.searched
-        self._norm: NDArray[np.float64] = self.k1 * (
-            1 - self.b + self.b * self.doc_len / self.avgdl
-        )
+        length = self.doc_len / self.avgdl
+        self._norm: NDArray[np.float64] = self.k1 * (1 - self.b + self.b * length)
         self.single_mention = self._saturated(np.ones(1), self._norm)
-        impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
+        frequency = counts.frequency.astype(np.float64)
+        impact = self._saturated(frequency, self._norm[counts.documents])
         self._impact = (self.idf[counts.term] * impact).astype(np.float32)
         self._starts: list[int] = counts.starts.tolist()
 
@@ -298,11 +300,12 @@ class Postings(BM25Okapi):  # type: ignore[misc]
         self, words: Mapping[str, float], frequency: NDArray[np.float64]
     ) -> NDArray[np.float32]:
         """Return the scores if the documents had these counts of these words [words, documents]."""
-        weights = []
-        for word, weight in words.items():
-            number = self.counts.ids.get(word)
-            weights.append(0.0 if number is None else weight * self.idf[number])
-        return np.asarray(np.array(weights) @ self._saturated(frequency, self._norm), np.float32)
+        idf = np.zeros(len(words))
+        for row, word in enumerate(words):
+            if word in self.counts.ids:
+                idf[row] = self.idf[self.counts.ids[word]]
+        weights = np.fromiter(words.values(), np.float64, len(words)) * idf
+        return np.asarray(weights @ self._saturated(frequency, self._norm), np.float32)
 
     def _saturated(
         self, frequency: NDArray[np.float64], norm: NDArray[np.float64]
@@ -316,7 +319,7 @@ class Postings(BM25Okapi):  # type: ignore[misc]
         spans = [
             slice(self._starts[number], self._starts[number + 1]) for number in numbers.values()
         ]
-        idf = self.idf[list(numbers.values())] if numbers else np.zeros(0)
+        idf = self.idf[np.array([*numbers.values()], np.int64)]
         return Columns(
             words=list(numbers),
             idf=idf,
@@ -400,10 +403,7 @@ class Bigrams:
         held = (ends > starts).nonzero()[0]
         if not len(held):
             return np.zeros((len(parts), self.size))
-        spans = [
-            slice(start, end)
-            for start, end in zip(starts[held].tolist(), ends[held].tolist(), strict=True)
-        ]
+        spans = list(map(slice, starts[held].tolist(), ends[held].tolist()))
         documents = _gather(self.keys, spans) % size
         holders = (ends - starts)[held]
         searched = self.searched
@@ -415,9 +415,10 @@ class Bigrams:
             holders = np.bincount(pair, minlength=len(held))
             searched = int(among.sum())
         idf = inverse_frequency(holders, searched)
+        held_pairs = [pairs[number] for number in held.tolist()]
         scores = np.empty((len(parts), self.size))
         for part, weights in enumerate(parts):
-            weighted = np.array([weights.get(pairs[number], 0.0) for number in held.tolist()]) * idf
+            weighted = idf * [weights.get(held_pair, 0.0) for held_pair in held_pairs]
             scores[part] = np.bincount(documents, weighted[pair], self.size)
         return scores
 

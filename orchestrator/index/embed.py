@@ -1,16 +1,19 @@
 """The semantic leg: embedders, from text to unit vectors, and cosines with every tool, by an exact matrix product.
 
 An embedder is the shipped static model, a model2vec folder, or an OpenAI-compatible endpoint.
-"""
+
+---
+Tokenizers of the package `kitoken`, opened in any thread."""
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +32,7 @@ from orchestrator.common.json_input import why_unread
 from orchestrator.common.lines import whole_pairs
 from orchestrator.common.redact import LogFilter
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
-from orchestrator.index.text import card, facets
+from orchestrator.index.text import FACET_WEIGHTS, card, facets
 from orchestrator.index.tokenizer import tokenizer_of
 from orchestrator.options import Options, model_key
 from orchestrator.records.tool import Tool
@@ -134,13 +137,13 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     vectors = embedder.embed(texts)
     if isinstance(embedder, StaticEmbedder | OpenAIEmbedder):
         return vectors
-    found = checked(np.asarray(vectors, np.float32), len(texts), f"embedder {embedder.id!r}")
-    if found.shape[1] != embedder.dimension:
+    vectors = checked(np.asarray(vectors, np.float32), len(texts), f"embedder {embedder.id!r}")
+    if vectors.shape[1] != embedder.dimension:
         raise InvalidConfig(
-            f"embedder {embedder.id!r} returned vectors of length {found.shape[1]}, but its dimension is "
+            f"embedder {embedder.id!r} returned vectors of length {vectors.shape[1]}, but its dimension is "
             f"{embedder.dimension}: make the two equal"
         )
-    return unit(found)
+    return unit(vectors)
 
 
 def checked(vectors: Vectors, expected: int, who: str) -> Vectors:
@@ -161,12 +164,9 @@ def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
     if not isinstance(embedder, StaticEmbedder):
         return vectors_of(embedder, [card(tool) for tool in tools])
     total = np.zeros((len(tools), embedder.dimension), np.float32)
-    facets_of_tools = [facets(tool) for tool in tools]
-    for facet in zip(*facets_of_tools, strict=True):
-        texts = [text for text, _ in facet]
-        vectors = embedder.embed(texts)
-        weights = np.array([weight for _, weight in facet], np.float32)
-        total += weights[:, None] * vectors
+    texts = [facets(tool) for tool in tools]
+    for weight, texts_of_facet in zip(FACET_WEIGHTS, zip(*texts, strict=True), strict=False):
+        total += np.float32(weight) * embedder.embed(texts_of_facet)
     return unit(total)
 
 
@@ -323,9 +323,12 @@ class OpenAIEmbedder:
             raise InvalidConfig(
                 "embedder 'openai:' has no model: give one, such as openai:text-embedding-3-small"
             )
-        self.model, self.dimension = model, 0
         self.id = f"openai-{model}"
-        self._base_url, self._api_key, self._timeout_s = base_url, api_key, timeout_s
+        self.model = model
+        self.dimension = 0
+        self._base_url = base_url
+        self._api_key = api_key
+        self._timeout_s = timeout_s
         self._client: Any = None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -353,9 +356,8 @@ class OpenAIEmbedder:
                 answer = client.embeddings.create(
                     model=self.model, input=list(texts), timeout=timeout
                 )
-            vectors = np.array(
-                [item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32
-            )
+            in_order = sorted(answer.data, key=lambda item: item.index)
+            vectors = np.array([item.embedding for item in in_order], np.float32)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise Unauthorised(
                 f"{where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY to a key that it accepts"
@@ -393,15 +395,16 @@ class OpenAIEmbedder:
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Yield texts in batches of at most a hundred that fit one request even at one token per character."""
+    """Yield texts in batches of at most _BATCH that fit one request even at one token per character."""
     batch: list[str] = []
-    room = _REQUEST_CHARS
+    characters = 0
     for text in texts:
-        if batch and (len(batch) == _BATCH or len(text) > room):
+        characters += len(text)
+        if batch and (len(batch) == _BATCH or characters > _REQUEST_CHARS):
             yield batch
-            batch, room = [], _REQUEST_CHARS
+            batch = []
+            characters = len(text)
         batch.append(text)
-        room -= len(text)
     yield batch
 
 
@@ -453,15 +456,14 @@ class SemanticIndex:
             among: True for each searched tool [tools]. The others get -1.
         """
         parts, dimension = queries.shape
-        columns = -(-parts // COLUMNS) * COLUMNS
+        columns = math.ceil(parts / COLUMNS) * COLUMNS
         asked = np.zeros((dimension, columns), np.float32)
         asked[:, :parts] = queries.T
         cosines = np.empty((len(self.vectors), columns), np.float32)
         rows = max(1, ONE_THREAD // asked.size)
-        in_blocks = len(cosines) // rows * rows
-        blocks = self.vectors[:in_blocks].reshape(-1, rows, dimension)
-        np.matmul(blocks, asked, out=cosines[:in_blocks].reshape(-1, rows, columns))
-        np.matmul(self.vectors[in_blocks:], asked, out=cosines[in_blocks:])
+        for start in range(0, len(cosines), rows):
+            block = slice(start, start + rows)
+            np.matmul(self.vectors[block], asked, out=cosines[block])
         by_part = np.ascontiguousarray(cosines.T[:parts])
         if among is None:
             return by_part
@@ -494,3 +496,7 @@ class SemanticIndex:
         best = ascending[:, ends - np.minimum(_NTH, searched)]
         shares = (searched >= _NTH) / np.minimum(BEST_OF_SERVER, searched)
         return np.asarray((best * shares).sum(axis=1) - apart)
+
+
+if TYPE_CHECKING:
+    pass

@@ -18,6 +18,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from orchestrator.index.text import STOP_WORDS, spaced
@@ -116,11 +117,9 @@ def suspicions(tool: Tool) -> tuple[str, ...]:
 
 
 def _suspicions(tool: Tool) -> tuple[str, ...]:
-    if why := tool.labels.get(QUARANTINED):
-        return (
-            f"changed since it was accepted: {why}",
-            *suspicions(without_label(tool, QUARANTINED, PINNED)),
-        )
+    if QUARANTINED in tool.labels:
+        change = f"changed since it was accepted: {tool.labels[QUARANTINED]}"
+        return change, *suspicions(without_label(tool, QUARANTINED, PINNED))
     if tool.labels.get(VOUCHED) == "yes":
         return ()
     text = "\n\n".join(texts_of(tool))
@@ -146,9 +145,18 @@ def mentions(tool: Tool) -> tuple[str, ...]:
     if tool.labels.get(VOUCHED) == "yes":
         return ()
     plain = folded("\n".join(texts_of(tool)))
-    found = [match.group() for form in (_ORDERS, _READS) if (match := form.search(plain))]
-    found.append(_order_about(_SECRETS, _GIVE_SECRET, plain))
-    return tuple(dict.fromkeys(_quoted(text) for text in found if text))
+    phrases = [
+        _first(_ORDERS, plain),
+        _first(_READS, plain),
+        _order_about(_SECRETS, _GIVE_SECRET, plain),
+    ]
+    return tuple(dict.fromkeys(_quoted(phrase) for phrase in phrases if phrase))
+
+
+def _first(form: re.Pattern[str], text: str) -> str:
+    """Return the first match of a form in a text, or ""."""
+    match = form.search(text)
+    return match.group() if match else ""
 
 
 def text_suspicions(text: str) -> tuple[str, ...]:
@@ -202,23 +210,26 @@ def texts_of(tool: Tool, *, names: bool = True) -> Iterator[str]:
 
 
 def _parameters(tool: Tool) -> frozenset[str]:
-    own = tool.input_schema.get("properties") if isinstance(tool.input_schema, dict) else None
-    return frozenset(own) if isinstance(own, dict) else frozenset()
+    schema = tool.input_schema
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return frozenset(properties) if isinstance(properties, dict) else frozenset()
 
 
 def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
     """Yield the reasons why a text acts on its reader. A text that only mentions such acts yields nothing."""
     yield from _hidden(text)
-    if encoded := next((said for run in _RUN.findall(text) if (said := _decoded(run))), ""):
+    encoded = next(filter(None, map(_decoded, _RUN.findall(text))), "")
+    if encoded:
         yield f"encoded text: {_quoted(encoded)}"
     plain = folded(text)
-    if tag := _tag(plain):
-        yield f"instructions to the model: {_quoted(tag)}"
-    if order := _ORDERS.search(_QUOTED.sub(_without_words, plain).translate(_JOINTS)):
-        yield f"instructions to the model: {_quoted(order.group())}"
+    unquoted = _QUOTED.sub(_without_words, plain).translate(_JOINTS)
+    for order in (_tag(plain), _first(_ORDERS, unquoted)):
+        if order:
+            yield f"instructions to the model: {_quoted(order)}"
     for sentence in _sentences(plain):
         has_address = "@" in sentence or "://" in sentence
-        if has_address and (sending := _order_about(_ADDRESS, _SEND, sentence)):
+        sending = _order_about(_ADDRESS, _SEND, sentence) if has_address else ""
+        if sending:
             yield f"sends data to an address: {_quoted(sending)}"
             return
         gives = {verb.lower() for verb in _GIVES.findall(sentence)}
@@ -229,18 +240,22 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
 
 def _tag(text: str) -> str:
     """Return the first tag of a prompt in a text, or ""."""
-    if tag := _TAG.search(text):
-        return tag.group()
-    tagged = (match for match in _TAGGED.finditer(text) if len(match[2].split()) > 1)
-    return next((text[match.start() : match.start(2)] for match in tagged), "")
+    tag = _first(_TAG, text)
+    if tag:
+        return tag
+    for match in _TAGGED.finditer(text):
+        if len(match[2].split()) > 1:
+            return text[match.start() : match.start(2)]
+    return ""
 
 
 def _order_about(objects: re.Pattern[str], order: re.Pattern[str], text: str) -> str:
     """Return the text of the first order that ends with one of these objects, or ""."""
-    for found in objects.finditer(text):
-        begin = max(0, found.start() - _LONGEST_ORDER)
-        if given := order.search(text, begin, found.start()):
-            return text[given.start() : found.end()]
+    for about in objects.finditer(text):
+        begin = max(0, about.start() - _LONGEST_ORDER)
+        match = order.search(text, begin, about.start())
+        if match:
+            return text[match.start() : about.end()]
     return ""
 
 
@@ -269,25 +284,28 @@ def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
     `gives` is the number of different verbs: "read the first or read the last lines" is one act. Examples of private
     paths for a path parameter do not count.
     """
-    given = {name for name in _NAMED.findall(sentence) if name in parameters}
+    named = parameters.intersection(_NAMED.findall(sentence))
     private = _reads_private(sentence)
-    if given and (_READS.search(sentence) or gives > 1):
+    if named and (gives > 1 or _READS.search(sentence)):
         return private or "file" in sentence
-    secret = _SECRETS.search(sentence)
-    if given and secret:
-        return not _is_named_by(secret.group(), given)
-    takes_path = any("path" in name.lower() or "file" in name.lower() for name in parameters)
+    secret = _first(_SECRETS, sentence)
+    if named and secret:
+        return not _is_named_by(secret, named)
+    names = " ".join(parameters).lower()
+    takes_path = "path" in names or "file" in names
     return private and (gives > 1 or not takes_path)
 
 
 def _hidden(text: str) -> Iterator[str]:
     """Yield the parts of a text that a person cannot see or distinguish."""
-    if "<!--" in text and (comment := _COMMENT.search(text)):
-        yield f"hidden text: {_quoted(comment.group())}"
-    if (place := next(_unseen(text), None)) is not None:
+    comment = _first(_COMMENT, text)
+    if comment:
+        yield f"hidden text: {_quoted(comment)}"
+    for place in islice(_unseen(text), 1):
         yield f"hidden character: {text[place]!a}"
-    if not text.isascii() and (mixed := _TWO_SCRIPTS.search(text)):
-        yield f"letters of two scripts in one word: {mixed.group()!a}"
+    mixed = "" if text.isascii() else _first(_TWO_SCRIPTS, text)
+    if mixed:
+        yield f"letters of two scripts in one word: {mixed!a}"
 
 
 def _unseen(text: str) -> Iterator[int]:
@@ -324,7 +342,7 @@ def _from_base64(run: str) -> bytes:
 
 def _sentences(text: str) -> list[str]:
     """Return the sentences of a text, each on one line."""
-    return [" ".join(part.split()) for part in _SENTENCE.split(text)]
+    return [_single_spaced(part) for part in _SENTENCE.split(text)]
 
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n\s*\n|\n(?=\s*[-*•<\d])")
@@ -343,20 +361,16 @@ def folded(text: str) -> str:
 
 def _is_stuffed(text: str) -> bool:
     """Return True if a long text mostly repeats one word, or is a list of words without sentences."""
-    words = text.lower().replace(",", " ").split() if len(text) >= 4 * LONG else []
+    words = text.lower().replace(",", " ").split()
     if len(words) < LONG:
         return False
-    counts = Counter(
-        word for word in words if word not in STOP_WORDS and not word.isdigit() and len(word) > 2
-    )
+    content = [word for word in words if word not in STOP_WORDS]
+    counts = Counter(word for word in content if len(word) > 2 and not word.isdigit())
     if max(counts.values(), default=0) > REPEATED * len(words):
         return True
-    running = sum(word in STOP_WORDS for word in words) / len(words)
-    return (
-        text.isascii()
-        and running < RUNNING
-        and text.count(". ") + text.count("\n") < len(words) / 40
-    )
+    running = 1 - len(content) / len(words)
+    sentences = text.count(". ") + text.count("\n")
+    return text.isascii() and running < RUNNING and sentences < len(words) / 40
 
 
 def _quoted(text: str) -> str:
@@ -407,11 +421,9 @@ def _without_tagged(text: str) -> str:
 def _without_sentences(text: str, drops: Callable[[str], bool]) -> str:
     """Return the text without the sentences that `drops` names, and without hidden text."""
     visible = _COMMENT.sub(" ", text)
-    visible = _BLOCK.sub(" ", visible)
-    visible = _without_tagged(visible)
+    visible = _without_tagged(_BLOCK.sub(" ", visible))
     unseen = set(_unseen(visible))
-    if unseen:
-        visible = "".join(char for place, char in enumerate(visible) if place not in unseen)
+    visible = "".join(char for place, char in enumerate(visible) if place not in unseen)
     sentences = _SENTENCE.split(visible)
     kept = [sentence for sentence in sentences if not drops(_single_spaced(sentence))]
     is_unchanged = visible == text and kept == sentences

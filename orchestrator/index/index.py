@@ -26,9 +26,8 @@ from orchestrator.index.always import AlwaysIndex, Capability
 from orchestrator.index.documents import Documents, Reading
 from orchestrator.index.embed import Cosines, Embedder, SemanticIndex, embed_tools
 from orchestrator.index.flags import mentions
-from orchestrator.index.graph import Graph
+from orchestrator.index.graph import Graph, Prerequisites
 from orchestrator.index.keyword import KeywordIndex
-from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.sentences import Sentences, sentences_of
 from orchestrator.index.servers import ServerIndex
 from orchestrator.index.text import terms
@@ -98,8 +97,12 @@ class Index:
         self.flags = {
             self.keys[position]: reasons for position, reasons in self.flag_reasons.items()
         }
-        self.flagged = _mask(len(catalogue), self.flag_reasons) if self.flag_reasons else None
-        self.unflagged = None if self.flagged is None else ~self.flagged
+        self.flagged: NDArray[np.bool_] | None = None
+        self.unflagged: NDArray[np.bool_] | None = None
+        if self.flag_reasons:
+            self.unflagged = np.ones(len(catalogue), np.bool_)
+            self.unflagged[list(self.flag_reasons)] = False
+            self.flagged = ~self.unflagged
         self.keyword = KeywordIndex(self.reading, places, self.flagged)
         self.servers = ServerIndex(
             places.keys() - {""}, self.reading.words, set(absent) - places.keys()
@@ -158,15 +161,14 @@ class Index:
 
     def _encoded(self, encoder: Embedder) -> NDArray[np.float32]:
         stored = self.read_second()
-        hashes = self.documents.hashes
         vectors = np.zeros((len(self.tools), encoder.dimension), np.float32)
         missing: list[int] = []
-        for row, hash_ in enumerate(hashes):
-            if hash_ in stored:
-                vectors[row] = stored[hash_]
+        for position, tool_hash in enumerate(self.documents.hashes):
+            if tool_hash in stored:
+                vectors[position] = stored[tool_hash]
             else:
-                missing.append(row)
-        vectors[missing] = embed_tools(encoder, [self.tools[row] for row in missing])
+                missing.append(position)
+        vectors[missing] = embed_tools(encoder, [self.tools[position] for position in missing])
         return vectors
 
     @property
@@ -192,11 +194,11 @@ class Index:
     @cached_property
     def flagged_by_term(self) -> Mapping[str, frozenset[int]]:
         """The positions of the flagged tools whose name has each term."""
-        positions = defaultdict[str, set[int]](set)
+        by_term: dict[str, frozenset[int]] = {}
         for position in self.flag_reasons:
             for term in self.name_terms(position):
-                positions[term].add(position)
-        return {term: frozenset(named) for term, named in positions.items()}
+                by_term[term] = by_term.get(term, frozenset()) | {position}
+        return by_term
 
     def sentences(self, positions: Iterable[int]) -> list[Sentences]:
         """Return the sentences of each of these tools, read on first use."""
@@ -235,16 +237,14 @@ class Index:
     @cached_property
     def sizes(self) -> "Sizes":
         """The size of each definition [tools]. A definition of an earlier index is not counted again."""
-        hashes = self.documents.hashes
         counted = self.documents.sizes
-        new = {
-            hash_: tool
-            for hash_, tool in zip(hashes, self.tools, strict=True)
-            if hash_ not in counted
-        }
-        counted.update(zip(new, sizes_of(list(new.values())), strict=True))
-        rows = np.array([counted[hash_] for hash_ in hashes], np.int64).reshape(-1, 2)
-        return Sizes(tokens=rows[:, 0].copy(), plain=rows[:, 1].copy())
+        by_hash = dict(zip(self.documents.hashes, self.tools, strict=True))
+        new = [tool_hash for tool_hash in by_hash if tool_hash not in counted]
+        sizes = _sizes_of([by_hash[tool_hash] for tool_hash in new])
+        counted.update(zip(new, sizes, strict=True))
+        rows = [counted[tool_hash] for tool_hash in self.documents.hashes]
+        tokens, plain = np.array(rows, np.int64).reshape(-1, 2).T.copy()
+        return Sizes(tokens=tokens, plain=plain)
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class Sizes:
         return int(self.tokens.sum())
 
 
-def sizes_of(tools: Sequence[Tool]) -> list[tuple[int, int]]:
+def _sizes_of(tools: Sequence[Tool]) -> list[tuple[int, int]]:
     """Return the tokens of each definition for a model, and its bytes as JSON with labels and keywords."""
     sizes = []
     for tool, shape in zip(tools, export(tools, "openai"), strict=True):
@@ -278,12 +278,6 @@ def extra_size(tool: Tool) -> int:
     if not tool.labels and not tool.keywords:
         return 0
     return plain_size(compact([tool.labels, tool.keywords]))
-
-
-def _mask(size: int, positions: Collection[int]) -> NDArray[np.bool_]:
-    mask = np.zeros(size, np.bool_)
-    mask[list(positions)] = True
-    return mask
 
 
 def _warn_of_dangling(keys: Sequence[str]) -> None:

@@ -1,5 +1,6 @@
 """The keyword side: BM25 over each tool's texts, with its server's other tools as further evidence."""
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -97,10 +98,10 @@ class KeywordIndex:
             )
         self.name_weight = _name_weights(self.postings)
         self.server_terms = [frozenset(terms(server)) for server in places]
-        self._servers_by_term: dict[str, list[int]] = {}
+        self._servers_by_term = defaultdict[str, list[int]](list)
         for server, name in enumerate(self.server_terms):
             for term in name:
-                self._servers_by_term.setdefault(term, []).append(server)
+                self._servers_by_term[term].append(server)
         self._name_sizes = np.array([max(len(name), 1) for name in self.server_terms], np.float64)
         self.actions = known_actions() | reading.actions
         self.write_variants = reading.write_variants
@@ -159,26 +160,23 @@ class KeywordIndex:
     ) -> NDArray[np.float32]:
         """Return the score of every server from its tools in these columns. A single server scores 0."""
         searched = self.server_of if among is None else self.server_of[among]
-        if self.server_postings is None or not len(searched) or searched[0] == searched[-1]:
+        has_one_server = not len(searched) or searched[0] == searched[-1]
+        if self.server_postings is None or has_one_server:
             return np.zeros(len(self.servers) or 1, np.float32)
         if among is None:
             return self.server_postings.weighted_scores(weights)
-        server = self.server_of[columns.documents]
-        in_text = self._count_by_server(columns, server, NAME_BIT | DESCRIPTION_BIT)
-        in_name = self._count_by_server(columns, server, SERVER_BIT)
-        frequency = in_text + NAME_OF_SERVER * (in_name > 0)
+        in_text = self._count_by_server(columns, NAME_BIT | DESCRIPTION_BIT)
+        in_name = self._count_by_server(columns, SERVER_BIT) > 0
         asked = {word: weights.get(word, 0.0) for word in columns.words}
-        return self.server_postings.scores_if(asked, frequency)
+        return self.server_postings.scores_if(asked, in_text + NAME_OF_SERVER * in_name)
 
-    def _count_by_server(
-        self, columns: Columns, server: NDArray[np.int64], bits: int
-    ) -> NDArray[np.float64]:
+    def _count_by_server(self, columns: Columns, bits: int) -> NDArray[np.float64]:
         """Return the number of each server's tools that have a word in one of these fields [words, servers]."""
-        shape = len(columns.words), len(self.servers)
-        cell = columns.word * len(self.servers) + server
+        counts = np.zeros((len(columns.words), len(self.servers)))
         in_field = (columns.fields & bits) > 0
-        counts = np.bincount(cell, in_field, shape[0] * shape[1])
-        return counts.astype(np.float64).reshape(shape)
+        server = self.server_of[columns.documents[in_field]]
+        np.add.at(counts, (columns.word[in_field], server), 1)
+        return counts
 
     def _share_of_names(self, words: Iterable[str]) -> NDArray[np.float64]:
         """Return the share of each server's name that is among these words [servers]."""
@@ -204,9 +202,8 @@ def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Co
     server = server_of[counts.documents[read]]
     bits = counts.fields[read]
     first = np.flatnonzero(np.diff(term, prepend=-1) | np.diff(server, prepend=-1))
-    tools_with_word = reduce_runs(
-        np.add, ((bits & (NAME_BIT | DESCRIPTION_BIT)) > 0).astype(np.float64), first
-    )
+    in_text = (bits & (NAME_BIT | DESCRIPTION_BIT)) > 0
+    tools_with_word = reduce_runs(np.add, in_text.astype(np.float64), first)
     in_server_name = (reduce_runs(np.bitwise_or, bits, first) & SERVER_BIT) > 0
     used, number = np.unique(term[first], return_inverse=True)
     names = list(counts.ids)

@@ -42,10 +42,9 @@ class ServerIndex:
             for alias in aliases(server):
                 self._add(alias, server)
         common = everyday() | STOP_WORDS
+        words_of_names = set(" ".join(self.named).split())
+        described = common | words_of_names.intersection(used)
         self.everyday = frozenset(alias for alias in self.named if _consists_of(alias, common))
-        described = common.union(
-            word for alias in self.named for word in alias.split() if word in used
-        )
         self.ordinary = frozenset(alias for alias in self.named if _consists_of(alias, described))
 
     def _add(self, alias: str, server: str) -> None:
@@ -99,12 +98,11 @@ def everyday() -> frozenset[str]:
 def aliases(server: str) -> set[str]:
     """Return the names a server goes by: in full, without "mcp", "remote" and the like, and without its owner."""
     names = {server.lower()}
-    for name in (server, server.rpartition("/")[2]):
-        words = _NO_NAME.sub(" ", spaced(name.replace("@", " "))).lower().split()
+    _, _, without_owner = server.rpartition("/")
+    for name in (server, without_owner):
+        plain = _NO_NAME.sub(" ", spaced(name.replace("@", " ")))
+        words = plain.lower().split()
         core = [word for word in words if word not in GENERIC]
-        for parts in (words, core):
-            names.add(" ".join(parts))
-            names.add("".join(parts))
+        names |= {" ".join(words), "".join(words), " ".join(core), "".join(core)}
     useless = GENERIC | STOP_WORDS
-    names = {name for name in names if name.strip() and not name.isdigit()}
-    return names - useless
+    return {name for name in names - useless if name.strip() and not name.isdigit()}

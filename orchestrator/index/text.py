@@ -287,15 +287,19 @@ def spaced(identifier: str) -> str:
 
 def card(tool: Tool) -> str:
     """Return the whole tool in one text, as an embedder reads it."""
-    return ". ".join(text for text, _ in facets(tool) if text)
+    return ". ".join(filter(None, facets(tool)))
 
 
-def facets(tool: Tool) -> tuple[tuple[str, float], ...]:
-    """Return a tool's name, first sentence, further ones and parameters, each with its weight among them."""
+FACET_WEIGHTS = (1.0, 1.0, 0.5, 0.5)
+"""The weights of a tool's name, first sentence, further sentences and parameters in its vector."""
+
+
+def facets(tool: Tool) -> tuple[str, str, str, str]:
+    """Return a tool's name, first sentence, further sentences and parameters."""
     name = f"{spaced(tool.server)} {spaced(named(tool))} {', '.join(tool.keywords)}"
     first, *further = SENTENCE_END.split(described(tool).strip()[:1000])
     parameters = spaced(parameter_text(tool.input_schema, depth=1)[:600])
-    return (name.strip(), 1.0), (first, 1.0), (" ".join(further), 0.5), (parameters, 0.5)
+    return name.strip(), first, " ".join(further), parameters
 
 
 def sentences(text: str) -> list[str]:
@@ -332,13 +336,13 @@ def corrections(words: Iterable[str], known: Container[str]) -> dict[str, str]:
         known: The catalogue's stems.
     """
     unique = [word for word in dict.fromkeys(words) if word.isalpha()]
-    strange = strange_words(unique, known)
     corrected: dict[str, str] = {}
-    for word in strange[:MOST]:
+    for word in strange_words(unique, known)[:MOST]:
         if not (SHORTEST <= len(word) <= LONGEST and word.isascii()):
             continue
-        near = nearest(word, [other for other in _similar_shape(word) if stem(other) in known])
-        if len({stem(other) for other in near}) == 1:
+        candidates = [other for other in _similar_shape(word) if stem(other) in known]
+        near = nearest(word, candidates)
+        if len(set(map(stem, near))) == 1:
             corrected[word] = near[0]
     return corrected
 

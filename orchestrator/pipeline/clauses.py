@@ -6,15 +6,15 @@
 Each sentence is a part, and so is a part that begins with an action or a question after "and", "but" or "then". Quoted
 text is data. It is never split, and contains no instructions.
 
-An exclusion begins with "without", or with "don't", "never" or "not" at the start of a part. It ends at the next pause,
-or before "but" or "then". "Don't hesitate to create a ticket" excludes nothing: the action is behind "to".
+An exclusion begins with "without", or with "don't" or "never" at the start of a part. It ends at the next pause, or
+before "but" or "then".
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
 
-from orchestrator.index.intent import begins_action, known_actions
+from orchestrator.index.intent import begins_action
 from orchestrator.index.text import terms
 
 MAX_CUT = 4_000
@@ -35,30 +35,24 @@ QUOTE = re.compile(
     r"```(?s:.*?)```|\"[^\"\n]+\"|“[^”]+”|„[^„“”]+[“”]|«[^»]+»|`[^`\n]+`|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
 )
 _CUT = re.compile(
-    r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*|\s*(?:->|=>|→)\s*)|[,，]?\s+(?:and\s+then|and|but|then|&)\s+|，"
+    r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*)|[,，]?\s+(?:and\s+then|and|but|then)\s+|，"
 )
 """Of 11,392 development tasks 25 are cut at "but". Their recall@5 rises from .749 to .782."""
 _EXCLUSION_MARK = (
-    r"(?:(?P<thing>\bwithout\b)"
+    r"(?:\bwithout\b"
     r"|(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
-    r"(?:please\s+)?(?:do\s+not|don['’]?t|never)\b(?!-|\s+forget\b)"
-    r"|(?P<other>(?:\A|(?<=[,;:(])\s?)not\b(?!-|\s+only\b|\s*[,.;:!?\n])))"
+    r"(?:please\s+)?(?:do\s+not|don['’]?t|never)\b(?!-|\s+forget\b))"
 )
 """Of 11,447 development tasks 45 have "without", and 15 have "don't" or "do not" at the start of a part."""
 _EXCLUSION = re.compile(
-    rf"(?i)(?P<mark>{_EXCLUSION_MARK})(?:(?!\s(?:but|then)\s)(?(thing)(?!\suse\s))(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
+    rf"(?i){_EXCLUSION_MARK}(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
 )
-_FIRST_WORD = re.compile(r"\s*([a-z]+)", re.IGNORECASE)
-_BEHIND_TO = re.compile(r"\bto\s+([a-z]+)", re.IGNORECASE)
 
 _NEGATION = re.compile(
     r"(?i)(?<![\w-])(?:not(?!\s+only\b)|never|n(?:o|one|or|either|othing|obody)(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|avoid|without"
     r"|anything\s+but)(?![\w-])"
 )
 """Words after which a plan takes nothing over, and after which a server is not wanted."""
-_REFUSAL = re.compile(r"(?i)\A\W*no\W*(?:[,.;:!?\n]|\Z)")
-_WORDS_OF_ANSWER = 2
-"""The maximum number of terms after "no" of an answer, as in "no, leave it". A longer text is a task."""
 
 
 def clean(query: str) -> str:
@@ -101,13 +95,10 @@ def masked(text: str) -> str:
 def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the requested text, and each part that excludes something ("don't X", "without X").
 
-    If nothing else is left, the whole text is returned as requested, with its parts. So is a short answer that begins
-    with "no".
+    If nothing else is left, the whole text is returned as requested, with its parts.
     """
     if len(text) > MAX_CUT:
         return text, ()
-    if _REFUSAL.match(text) and len(terms(text)) <= _WORDS_OF_ANSWER:
-        return text, (text,)
     kept = []
     left_out = []
     end = 0
@@ -123,21 +114,8 @@ def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
 
 def exclusions(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of a text that exclude something, in characters."""
-    unquoted = masked(text)
-    for exclusion in _EXCLUSION.finditer(unquoted):
-        is_about_action = not exclusion["thing"] and not exclusion["other"]
-        if is_about_action and _encourages(unquoted[exclusion.end("mark") : exclusion.end()]):
-            continue
+    for exclusion in _EXCLUSION.finditer(masked(text)):
         yield exclusion.span()
-
-
-def _encourages(text: str) -> bool:
-    """Return True if the text behind "don't" asks for an action: "hesitate to create", "be afraid to delete"."""
-    first_word = _FIRST_WORD.match(text)
-    if first_word is None or first_word[1].lower() in known_actions():
-        return False
-    behind_to = _BEHIND_TO.search(text)
-    return behind_to is not None and behind_to[1].lower() in known_actions()
 
 
 def unmarked(part: str) -> str:
@@ -180,7 +158,7 @@ def _cuts(text: str, actions: frozenset[str]) -> Iterator[int]:
             yield cut.end()
 
 
-_JOINT = re.compile(r"(?i)(?:[\s,，;.!。]+|\b(?:and|but|then)|&|->|=>|→)+\Z")
+_JOINT = re.compile(r"(?i)(?:[\s,，;.!。]+|\b(?:and|but|then))+\Z")
 
 
 def _trimmed(part: str) -> str:

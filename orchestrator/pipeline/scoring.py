@@ -34,9 +34,9 @@ from orchestrator.index.features import (
     semantic_features,
     union,
 )
+from orchestrator.index.graph import REQUIRING, Requirement, identified_in
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
-from orchestrator.index.prerequisites import REQUIRING, Requirement, identified_in
 from orchestrator.index.sentences import best_candidates, ordered, ordered_shares
 from orchestrator.pipeline.odds import asks_for_a_tool, server_support, unasked_changes
 from orchestrator.pipeline.understand import Understood
@@ -313,10 +313,10 @@ class Search:
     def unmet(self, tools: Sequence[int]) -> dict[int, list[Requirement]]:
         """Return, by tool, the required values that the task does not give and other tools may provide."""
         unmet: dict[int, list[Requirement]] = {}
-        for tool, requirements in self.index.prerequisites.of(tools).items():
+        for tool in tools:
             unmet[tool] = [
                 requirement
-                for requirement in requirements
+                for requirement in self.index.prerequisites.of(tool)
                 if requirement.thing.isdisjoint(self._identified)
             ]
         return unmet

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,74 +13,52 @@ from orchestrator.index.graph import are_alike, bare
 from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
 from orchestrator.pipeline.explain import MAX_REJECTED, rejected, warnings_of
 from orchestrator.pipeline.legs.experience import used_together
-from orchestrator.pipeline.matches import Overlap, fit_matches, matches_of
-from orchestrator.pipeline.state import State
+from orchestrator.pipeline.matches import Fitted, Overlap, fit_matches, matches_of
+from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.decision import Decision, NamedServer
 from orchestrator.records.tool import Match, Stage, Tool
 
 SURE_OF_CLAUSE = 0.5
 """The minimum probability with which a clause of the task recommends its tool."""
-MANY = {"stars": 10_000, "downloads": 1_000_000}
-"""The numbers of stars and of downloads that count as 1. Smaller numbers count by their logarithm."""
-FRESH_DAYS = 730
-"""The age in days at which a release counts 0. A release of today counts 1."""
 WITHIN = 0.8
 """The minimum share of the best tool's probability for a second tool to be recommended with it."""
 _LEAST = 1e-6
 """How far from 0 and 1 probabilities are kept, where their odds fall to those of the confidence."""
-_AGES = {"stable": 0, "emerging": 1, "": 2, "deprecated": 3}
-"""The order of maturities, for a task without any match."""
 
 
 def select(state: State) -> Decision:
     """Return the Decision for a ranked state. The caller fills in `timings_ms`."""
     task = state.task
     index = task.index
-    request = task.request
     if task.understood.asks_nothing:
         state = replace(state, confidence=0.0)
-    stage = _stage(state)
+    overlap = Overlap.of(state, task.request.limit + MAX_REJECTED)
+    shown = _shown(state, overlap)
     leaders = _leaders(state)
-    if stage is Stage.NONE and not any(state.scores.values()):
-        state = _most_popular(state)
-    overlap = Overlap.of(state, request.limit + MAX_REJECTED)
-    found, positions, offered = _within_conversation(
-        state, overlap, nothing_matches=stage is Stage.NONE
-    )
-    fitted = fit_matches(index, found, positions, cap=request.token_cap)
-    matches = tuple(fitted.kept)
-    positions = positions[: len(matches)]
-    if fitted.dropped and not matches:
-        stage = Stage.NONE
-    if stage is Stage.NONE:
-        matches = tuple(replace(match, why=f"low probability: {match.why}") for match in matches)
-    # Recommended only from the matches that fit: a tool whose definition was dropped cannot be called.
-    recommended, twins = _recommended(state, stage, matches, positions, leaders)
-    confidence = state.confidence if matches else 0.0
-    matches, state = _limit_probabilities(matches, state)
+    recommended, twins = _recommended(state, shown, leaders)
+    matches, state = _limit_probabilities(shown.matches, state)
     related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
-    keys = tuple(index.keys[position] for position in positions)
     warnings = (
         *state.warnings,
-        *fitted.warnings,
+        *shown.fitted.warnings,
         *_twin_warnings(recommended, twins),
-        *warnings_of(state, stage, positions, fitted.room, leaders),
+        *warnings_of(state, shown.stage, shown.positions, shown.fitted.room, leaders),
     )
     return Decision(
-        query=request.query,
-        tenant=request.tenant,
-        stage=stage,
-        confidence=confidence,
+        query=task.request.query,
+        tenant=task.request.tenant,
+        stage=shown.stage,
+        confidence=state.confidence if matches else 0.0,
         gate_confidence=state.gate_confidence,
         semantic_ran=state.semantic_ran,
         matches=matches,
         recommended=recommended,
         servers=_servers_to_connect(state, recommended),
-        tokens=fitted.tokens,
+        tokens=shown.fitted.tokens,
         catalogue=index.catalogue.version,
-        rejected=rejected(state, overlap, positions, matches, fitted),
+        rejected=rejected(state, overlap, shown.positions, matches, shown.fitted),
         warnings=warnings,
-        offered=in_order(keys, offered) if offered else keys,
+        offered=in_order([match.tool.key for match in matches], shown.continued),
         parts=_parts(state),
         named_servers=_named_servers(state),
         related=related,
@@ -90,6 +67,46 @@ def select(state: State) -> Decision:
         about=state.about,
         needs=tuple(need.text for need in task.understood.needs),
         usage=state.usage,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """The matches of a Decision.
+
+    Attributes:
+        stage: The stage that settled the Decision.
+        matches: The matches that fit.
+        positions: Their positions.
+        fitted: The limits that they were held to, and the matches that did not fit.
+        continued: The keys of the earlier offer that a turn continues with.
+    """
+
+    stage: Stage
+    matches: tuple[Match, ...]
+    positions: Sequence[int]
+    fitted: Fitted
+    continued: tuple[str, ...]
+
+
+def _shown(state: State, overlap: Overlap) -> _Shown:
+    """Return the first matches, tools of earlier turns among them, as far as they fit."""
+    stage = _stage(state)
+    matches, continued = _within_conversation(state, overlap, nothing_matches=stage is Stage.NONE)
+    positions = [state.task.index.catalogue.positions[match.tool.key] for match in matches]
+    fitted = fit_matches(state.task.index, matches, positions, cap=state.task.request.token_cap)
+    # Recommended only from the matches that fit: a tool whose definition was dropped cannot be called.
+    if fitted.dropped and not fitted.kept:
+        stage = Stage.NONE
+    kept = fitted.kept
+    if stage is Stage.NONE:
+        kept = [replace(match, why=f"low probability: {match.why}") for match in kept]
+    return _Shown(
+        stage=stage,
+        matches=tuple(kept),
+        positions=positions[: len(kept)],
+        fitted=fitted,
+        continued=continued,
     )
 
 
@@ -102,18 +119,22 @@ def _limit_probabilities(matches: Sequence[Match], state: State) -> tuple[tuple[
     """
     if not matches or matches[0].probability <= state.confidence:
         return tuple(matches), state
-    before = np.array([*(match.probability for match in matches), *state.scores.values()])
+    chances = np.array([match.probability for match in matches])
+    scores = np.array([*state.scores.values()])
     if state.task.understood.several_clauses:
-        limited = np.minimum(before, state.confidence).tolist()
+        chances = np.minimum(chances, state.confidence)
+        scores = np.minimum(scores, state.confidence)
     else:
         fall = log_odds(state.confidence, _LEAST) - log_odds(matches[0].probability, _LEAST)
-        limited = supported(np.minimum(before, 1 - _LEAST), math.exp(fall)).tolist()
-    fallen = tuple(
-        replace(match, probability=probability)
-        for match, probability in zip(matches, limited[: len(matches)], strict=True)
-    )
-    scores = dict(zip(state.scores, limited[len(matches) :], strict=True))
-    return fallen, replace(state, scores=scores)
+        factor = math.exp(fall)
+        chances = supported(np.minimum(chances, 1 - _LEAST), factor)
+        scores = supported(np.minimum(scores, 1 - _LEAST), factor)
+    limited = [
+        replace(match, probability=chance)
+        for match, chance in zip(matches, chances.tolist(), strict=True)
+    ]
+    limited_scores = dict(zip(state.scores, scores.tolist(), strict=True))
+    return tuple(limited), replace(state, scores=limited_scores)
 
 
 def _named_servers(state: State) -> tuple[NamedServer, ...]:
@@ -140,42 +161,30 @@ def _servers_to_connect(state: State, recommended: Sequence[str]) -> tuple[str, 
 
 def _within_conversation(
     state: State, overlap: Overlap, *, nothing_matches: bool
-) -> tuple[list[Match], list[int], tuple[str, ...]]:
-    """Return the first `limit` matches, earlier turns' among them, their positions, and the keys of the last offer."""
+) -> tuple[list[Match], tuple[str, ...]]:
+    """Return the first `limit` matches, earlier turns' among them, and the keys of the offer that goes on."""
     turns = state.task.request.conversation
     limit = state.task.request.limit
     if not turns:
-        matches = matches_of(state, overlap, limit)
-        return matches, list(overlap.positions[:limit]), ()
-    candidates = matches_of(state, overlap, len(overlap.positions))
+        return matches_of(state, overlap, limit), ()
     kept = keep_earlier(
-        candidates,
+        matches_of(state, overlap, len(overlap.positions)),
         _earlier(state),
         turns,
         limit,
         leans=state.task.leans,
         nothing_matches=nothing_matches,
     )
-    matches = kept.matches[:limit]
-    positions = [state.task.index.catalogue.positions[match.tool.key] for match in matches]
-    return matches, positions, offered_before(turns) if kept.same_topic else ()
-
-
-def nothing_matches(state: State) -> bool:
-    """Return True if no tool is good enough.
-
-    If a task names a server, that server's tools are given even with a low confidence.
-    """
-    if state.task.understood.asks_nothing:
-        return True
-    return state.confidence < state.task.options.floor and not state.lifted
+    return kept.matches[:limit], offered_before(turns) if kept.same_topic else ()
 
 
 def _stage(state: State) -> Stage:
     if state.settled and state.always:
         return Stage.ALWAYS
     first = state.first
-    if first is None or nothing_matches(state):
+    # If a task names a server, that server's tools are given even with a low confidence.
+    is_doubtful = state.confidence < state.task.options.floor and not state.lifted
+    if first is None or is_doubtful or state.task.understood.asks_nothing:
         return Stage.NONE
     if state.evidence.get(first, {}).get("always") and state.scores[first] == 1.0:
         return Stage.ALWAYS
@@ -189,17 +198,17 @@ def _leaders(state: State) -> list[int]:
     if state.candidates is None:
         return list(state.scores)
     leaders = first_of_servers(state)
+    if len(leaders) < 2:
+        leaders = []
     chances: dict[int, float] = {}
     for clause in state.candidates.clauses:
-        if not len(clause.positions):
-            continue
-        best = int(np.argmax(clause.chances))
-        position = int(clause.positions[best])
-        confidence = float(supported(np.array(clause.confidence), clause.support[best]))
-        chances[position] = max(confidence, chances.get(position, 0.0))
-    likely = [position for position, chance in chances.items() if chance >= SURE_OF_CLAUSE]
-    likely.sort(key=lambda position: -chances[position])
-    return [*(leaders if len(leaders) > 1 else ()), *likely]
+        if len(clause.positions):
+            best = int(np.argmax(clause.chances))
+            position = int(clause.positions[best])
+            chance = float(supported(np.array(clause.confidence), clause.support[best]))
+            chances[position] = max(chance, chances.get(position, 0.0))
+    likely = {position: chance for position, chance in chances.items() if chance >= SURE_OF_CLAUSE}
+    return [*leaders, *best_first(likely)]
 
 
 def first_of_servers(state: State) -> list[int]:
@@ -219,24 +228,13 @@ def _earlier(state: State) -> list[Match]:
     for key in dict.fromkeys((*used_lately(turns), *offered_before(turns))):
         position = index.catalogue.positions.get(key)
         if position is not None and state.allows(position):
-            score = state.scores.get(position, 0.0)
-            matches.append(
-                Match(
-                    tool=index.tools[position],
-                    probability=score,
-                    why="no word in common with the task",
-                )
+            match = Match(
+                tool=index.tools[position],
+                probability=state.scores.get(position, 0.0),
+                why="no word in common with the task",
             )
+            matches.append(match)
     return matches
-
-
-def _most_popular(state: State) -> State:
-    """Return, where nothing matched at all, the tools most used and best kept, with no claim."""
-    allowed = [
-        position for position in by_popularity(state.task.index.tools) if state.allows(position)
-    ]
-    scores = dict.fromkeys(allowed[: state.task.request.limit], 0.0)
-    return replace(state, scores=scores, evidence={}, notes={}, gives={}, lifted=(), confidence=0.0)
 
 
 def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
@@ -258,29 +256,20 @@ def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
 
 
 def _recommended(
-    state: State,
-    stage: Stage,
-    matches: Sequence[Match],
-    positions: Sequence[int],
-    leaders: Sequence[int],
+    state: State, shown: _Shown, leaders: Sequence[int]
 ) -> tuple[tuple[str, ...], list[str]]:
     """Return the keys of the recommended tools, and those of the first tool's twins among the matches."""
     index = state.task.index
-    if stage is Stage.NONE:
+    if shown.stage is Stage.NONE:
         return (), []
-    pairs = zip(matches, positions, strict=True)
-    unflagged = [match for match, position in pairs if position not in index.flag_reasons]
+    unflagged = [match for match in shown.matches if match.tool.key not in index.flags]
     keys = recommend(unflagged, [index.keys[position] for position in leaders], state.task.calls)
     if not keys or state.explicit.wanted:
         return keys, []
     twins = index.graph.twins(index.catalogue.positions[keys[0]])
-    shown_twins = [
-        position
-        for position in positions
-        if position in twins and position not in index.flag_reasons
-    ]
-    twin_keys = [index.keys[position] for position in shown_twins]
-    return tuple(dict.fromkeys((*keys, *twin_keys)))[:2], twin_keys
+    twin_keys = {index.keys[position] for position in twins}
+    shown_twins = [match.tool.key for match in unflagged if match.tool.key in twin_keys]
+    return tuple(dict.fromkeys((*keys, *shown_twins)))[:2], shown_twins
 
 
 def recommend(
@@ -303,16 +292,16 @@ def recommend(
         return ()
     best, *others = matches
     if others and others[0].probability >= WITHIN * best.probability:
-        ages = {
-            match.tool.labels.get("maturity") or calls(match.tool).maturity for match in matches[:2]
-        }
+        ages = {_maturity(match.tool, calls) for match in matches[:2]}
         if ages == {"stable", "emerging"}:
             return best.tool.key, others[0].tool.key
-    if not leaders:
-        return (best.tool.key,)
     other_keys = {match.tool.key for match in others}
     second = [key for key in leaders if key in other_keys]
     return (best.tool.key, *second[:1])
+
+
+def _maturity(tool: Tool, calls: Callable[[Tool], Calls]) -> str:
+    return tool.labels.get("maturity") or calls(tool).maturity
 
 
 def _twin_warnings(recommended: Sequence[str], twins: Sequence[str]) -> list[str]:
@@ -324,45 +313,3 @@ def _twin_warnings(recommended: Sequence[str], twins: Sequence[str]) -> list[str
     return [
         f"{first} and {twin} have the same name and similar texts: name the server that you mean, {servers}"
     ]
-
-
-def by_popularity(tools: Sequence[Tool]) -> list[int]:
-    """Return the positions by usage, maintenance and age, for a task without any match."""
-
-    def popularity(position: int) -> tuple[float, float, int]:
-        labels = tools[position].labels
-        age = _AGES.get(labels.get("maturity", ""), _AGES[""])
-        return -_number(labels.get("usage", "0")), -maintenance(tools[position]), age
-
-    return sorted(range(len(tools)), key=popularity)
-
-
-def maintenance(tool: Tool) -> float:
-    """Return a tool's maintenance from 0 to 1, by its labels `stars`, `downloads` and `last_release` (an ISO date)."""
-    labels = tool.labels
-    shares = []
-    for name, many in MANY.items():
-        if name in labels:
-            count = max(_number(labels[name]), 0.0)
-            shares.append(min(1.0, math.log1p(count) / math.log1p(many)))
-    if "last_release" in labels:
-        shares.append(_freshness(labels["last_release"]))
-    return sum(shares) / len(shares) if shares else 0.0
-
-
-def _freshness(text: str) -> float:
-    try:
-        day = datetime.fromisoformat(text)
-    except ValueError:
-        return 0.0
-    if day.tzinfo is None:
-        day = day.replace(tzinfo=UTC)
-    age = datetime.now(UTC) - day
-    return max(0.0, min(1.0, 1 - age.days / FRESH_DAYS))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 
 from orchestrator.index.bm25 import Pair, side_by_side
 from orchestrator.index.intent import begins_action, reads
 from orchestrator.index.language import is_other_language
-from orchestrator.index.text import corrections, spelt_out, split_words, terms, terms_and_words
+from orchestrator.index.text import corrections, spelt_out, terms, terms_and_words
 from orchestrator.pipeline.clauses import (
     MAX_CUT,
     MIN_TERMS,
@@ -21,8 +20,6 @@ from orchestrator.pipeline.clauses import (
     split_left_out,
 )
 
-MAX_STOP_WORDS = 20
-"""The words of a task that has only stop words, such as "who am i"."""
 QUOTED = 0.5
 """The weight of a term that is only within quotation marks. Quoted words are data more often than part of the task."""
 NEEDED = 1.0
@@ -258,16 +255,14 @@ def _respelt(text: str, corrected: Mapping[str, str]) -> str:
 
 
 def _words(text: str, known: Container[str] | None) -> list[tuple[str, str]]:
-    """Return the terms, each with its word. If the task has only stop words ("who am i"), they are used.
+    """Return the terms, each with its word.
 
     Numbers and identifiers that the catalogue does not have are values. They do not count as unknown words.
     """
     pairs = terms_and_words(text)
-    if known is not None:
-        pairs = [(term, word) for term, word in pairs if term in known or not _has_digit(term)]
-    if pairs:
+    if known is None:
         return pairs
-    return [(word, word) for word in islice(split_words(text[:MAX_CUT]), MAX_STOP_WORDS)]
+    return [(term, word) for term, word in pairs if term in known or not _has_digit(term)]
 
 
 def _has_digit(term: str) -> bool:

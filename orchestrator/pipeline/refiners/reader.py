@@ -71,7 +71,8 @@ class Reader:
         try:
             stored = load_file(folder / "reader.safetensors")
             self._tokenizer = tokenizer_of((folder / "tokenizer.json").read_bytes())
-            self._words, self._factors = stored.pop("word.weight"), stored.pop("word.scale")
+            self._words = stored.pop("word.weight")
+            self._factors = stored.pop("word.scale")
             self._weights = _restored(stored)
             self._start, self._end = self._tokenizer.encode("[CLS][SEP]", True)
             self._tool_states = lru_cache(KEPT)(self._read_tool)
@@ -86,23 +87,24 @@ class Reader:
             return self._scores(request, tools)
 
     def _scores(self, request: str, tools: Sequence[Tool]) -> Floats:
+        # Each row has the request, then a tool, then nothing up to the length of the longest tool.
         asked = self._alone(request, MOST_ASKED)
-        several = [self._tool_states(text_of(tool)) for tool in tools]
-        middle = len(asked)
-        longest = max(map(len, several))
-        states = np.zeros((len(tools), middle + longest, asked.shape[1]), np.float32)
-        mask = np.zeros(states.shape[:2], np.bool_)
+        states_of_tools = [self._tool_states(text_of(tool)) for tool in tools]
+        middle, dimension = asked.shape
+        longest = max(map(len, states_of_tools))
+        states = np.zeros((len(tools), middle + longest, dimension), np.float32)
         states[:, :middle] = asked
+        mask = np.zeros(states.shape[:2], np.bool_)
         mask[:, :middle] = True
-        for row, tool in enumerate(several):
-            end = middle + len(tool)
-            states[row, middle:end] = tool
+        for row, of_tool in enumerate(states_of_tools):
+            end = middle + len(of_tool)
+            states[row, middle:end] = of_tool
             mask[row, middle:end] = True
         for number in range(APART, LAYERS):
             states = self._layer(number, states, mask)
-        return self._head(
-            states[:, :middle].mean(axis=1), _mean(states[:, middle:], mask[:, middle:])
-        )
+        of_request = states[:, :middle].mean(axis=1)
+        of_tools = _mean(states[:, middle:], mask[:, middle:])
+        return self._head(of_request, of_tools)
 
     def _read_tool(self, text: str) -> NDArray[np.float16]:
         # They do not depend on the request, so they are kept for the next one.
@@ -112,12 +114,14 @@ class Reader:
         """Return the states of a text that is read alone [tokens, dimension]."""
         # A half of a surrogate pair has no bytes.
         written = text.encode("utf-8", "replace").decode()
-        ids = self._tokenizer.encode(written, False)[: most - 2]
-        ids = [self._start, *ids, self._end]
+        tokens = self._tokenizer.encode(written, False)[: most - 2]
+        ids = [self._start, *tokens, self._end]
         words = self._words[ids] * self._factors[ids][..., None]
-        states = self._norm("norm", words + self._weights["pos.weight"][: len(ids)])[None]
+        positions = self._weights["pos.weight"][: len(ids)]
+        states = self._norm("norm", words + positions)[None]
+        mask = np.ones((1, len(ids)), np.bool_)
         for number in range(APART):
-            states = self._layer(number, states, np.ones(states.shape[:2], np.bool_))
+            states = self._layer(number, states, mask)
         return np.asarray(states[0], np.float32)
 
     def _layer(self, number: int, states: Floats, mask: Mask) -> Floats:
@@ -128,11 +132,15 @@ class Reader:
 
     def _attention(self, name: str, states: Floats, mask: Mask) -> Floats:
         texts, tokens, dimension = states.shape
-        mixed = self._dense(f"{name}.qkv", states).reshape(texts, tokens, 3, HEADS, -1)
-        query, key, value = mixed.transpose(2, 0, 3, 1, 4)
-        weights = query @ key.swapaxes(-1, -2) / np.float32(sqrt(dimension / HEADS))
+        mixed = self._dense(f"{name}.qkv", states)
+        # [query key value, texts, heads, tokens, dimension of a head]
+        by_head = mixed.reshape(texts, tokens, 3, HEADS, -1).transpose(2, 0, 3, 1, 4)
+        query, key, value = by_head
+        scale = np.float32(sqrt(dimension / HEADS))
+        weights = query @ key.swapaxes(-1, -2) / scale
         # A token that is not there gets no attention.
-        weights += np.where(mask, np.float32(0), np.float32(-1e4))[:, None, None, :]
+        penalty = np.where(mask, np.float32(0), np.float32(-1e4))
+        weights += penalty[:, None, None, :]
         of_heads = _softmax(weights) @ value
         together = of_heads.swapaxes(1, 2).reshape(states.shape)
         return self._dense(f"{name}.o", together)
@@ -172,11 +180,11 @@ def _thread_pools() -> Any:
 
 def _restored(stored: Mapping[str, NDArray[np.generic]]) -> dict[str, Floats]:
     """Return the weights as floats."""
-    restored = {}
-    for name, tensor in stored.items():
-        factors = stored.get(name.replace(".weight", ".scale")) if ".weight" in name else None
-        floats = tensor.astype(np.float32)
-        restored[name] = floats if factors is None else floats * factors.astype(np.float32)[:, None]
+    restored = {name: tensor.astype(np.float32) for name, tensor in stored.items()}
+    for name in restored:
+        layer, _, kind = name.rpartition(".")
+        if kind == "weight" and f"{layer}.scale" in restored:
+            restored[name] = restored[name] * restored[f"{layer}.scale"][:, None]
     return restored
 
 
