@@ -27,8 +27,8 @@ from orchestrator.index.calibration import (
 )
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
-from orchestrator.index.sentences import ORDER, best_candidates, order_features, ordered
 from orchestrator.options import Options
+from orchestrator.pipeline.sentences import ORDER, best_candidates, order_features, ordered
 from research.examples import (
     Collected,
     Example,

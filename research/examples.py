@@ -23,8 +23,8 @@ from orchestrator.index.calibration import (
 from orchestrator.index.embed import Embedder, contrast_of, no_tool_of, unfamiliar_to
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, rows_of
 from orchestrator.index.index import Index
-from orchestrator.index.sentences import ORDER
 from orchestrator.pipeline.scoring import ClauseScores, Search
+from orchestrator.pipeline.sentences import ORDER
 from orchestrator.pipeline.understand import Understood, understand
 from research.sources import rows
 from research.strays import stray

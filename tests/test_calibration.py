@@ -7,7 +7,7 @@ from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.calibration import CONFIDENCE, GATE, shipped, top_features
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
-from orchestrator.index.sentences import ORDER
+from orchestrator.pipeline.sentences import ORDER
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
 from tests.catalogues import sample, tool

@@ -10,7 +10,8 @@ from orchestrator import Catalogue, Router, RouteRequest
 from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.index.index import Index
 from orchestrator.pipeline.legs.entities import entities
-from orchestrator.pipeline.presets import by_source, keyword_set, maintenance, preset, weighted
+from orchestrator.pipeline.presets import by_source, keyword_set, preset, weighted
+from orchestrator.pipeline.select import by_popularity, maintenance
 from orchestrator.records.decision import Entity
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Tool
@@ -216,6 +217,8 @@ def test_maintenance_reads_labels_and_what_is_no_number_counts_nothing() -> None
     assert of() == of(stars="many") == of(last_release="soon") == 0
     assert of(stars="10000") == of(downloads="5000000") == 1
     assert of(last_release=datetime.now(UTC).date().isoformat()) > 0.99 > of(last_release="2025-11-24") > 0
+    kept = [tool("a:old"), tool("a:new", labels={"stars": "500"})]
+    assert by_popularity(kept) == [1, 0]
 
 
 def test_entities_are_names_of_the_catalogue_and_forms() -> None:

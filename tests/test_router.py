@@ -243,6 +243,14 @@ async def test_a_match_says_which_words_stand_in_which_field(router: Router) -> 
     assert f"name: {', '.join(best.words['name'])}" in best.why
 
 
+async def test_where_nothing_matched_the_most_used_are_shown_without_a_claim() -> None:
+    tools = [tool(f"s:t{n}", "thing", labels={"usage": str(n)}) for n in range(5)]
+    async with Router(Catalogue(tools)) as router:
+        decision = await router.route(request("qwertzuiop", route_hint=RouteHint.KEYWORD))
+    assert keys(decision) == [f"s:t{n}" for n in (4, 3, 2, 1, 0)]
+    assert {match.probability for match in decision.matches} == {0.0}
+
+
 async def test_concurrent_requests_share_one_index_and_do_not_mix(router: Router) -> None:
     queries = {CLEAR: "stripe:refund_charge", "create a jira issue for the bug": "jira:create_issue"}
     decisions = await asyncio.gather(*(router.route(query) for query in [*queries] * 20))

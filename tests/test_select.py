@@ -7,7 +7,7 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.pipeline.matches import fit
-from orchestrator.pipeline.select import recommend, repeated
+from orchestrator.pipeline.select import by_popularity, recommend, repeated
 from orchestrator.records.tool import Match, Tool
 from tests.catalogues import sample, taking, tool
 
@@ -58,6 +58,13 @@ def test_a_part_with_a_best_tool_of_its_own_recommends_that_as_well() -> None:
     assert recommend(found, ["a:x"]) == ("a:x",)
     assert recommend(found[:1], ["a:x", "c:z"]) == ("a:x",)
     assert recommend([]) == ()
+
+
+def test_where_nothing_matched_the_most_used_and_best_kept_come_first() -> None:
+    usage = {"unknown": {}, "old": {"usage": "5", "maturity": "deprecated"}, "new": {"usage": "5"}}
+    usage |= {"kept": {"usage": "5", "maturity": "stable"}, "used": {"usage": "70"}, "odd": {"usage": "often"}}
+    tools = [tool(f"a:{name}", labels=labels) for name, labels in usage.items()]
+    assert [tools[place].name for place in by_popularity(tools)] == ["used", "kept", "new", "old", "unknown", "odd"]
 
 
 def tokens(tool: Tool) -> int:

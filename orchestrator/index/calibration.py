@@ -309,25 +309,24 @@ def top_features(
     clipped = probabilities.clip(_LEAST, 1 - _LEAST)
     best_row = int(clipped.argmax())
     best = float(clipped[best_row])
-    columns = rows[best_row].tolist()
     alone = min(best, ALONE if both else _LEAST)
     second = float(np.delete(clipped, best_row).max()) if len(clipped) > 1 else alone
-    odds = float(log_odds(best, _LEAST))
-    lead = odds - float(log_odds(second, _LEAST))
+    surest = best
+    if parts is not None:
+        surest = max(best, float(parts[:, best_row].max(initial=0.0)))
+    odds, second_odds, surest_odds = log_odds([best, second, surest], _LEAST).tolist()
     mass = math.log(clipped.sum())
+    columns = rows[best_row].tolist()
     held = columns[_IN_TOOL] * query[_KNOWN]
-    features = [odds, lead, mass, second / (best + second), held]
+    features = [odds, odds - second_odds, mass, second / (best + second), held]
     features += [query[column] for column in _QUERY_COLUMNS]
     if not both:
         return features + [columns[column] for column in _KEYWORD_COLUMNS]
     features += [columns[column] for column in _BOTH_COLUMNS]
     far = max(0.0, FAR - columns[_COSINE])
     long = max(0.0, query[_TERMS] - LONG)
-    surest = best
-    if parts is not None:
-        surest = max(best, float(parts[:, best_row].max(initial=0.0)))
     strange = unfamiliar * query[_UNKNOWN]
-    return [*features, far, long, float(log_odds(surest, _LEAST)), strange]
+    return [*features, far, long, surest_odds, strange]
 
 
 SEVERAL = 1.5

@@ -1,9 +1,7 @@
 """The semantic leg: embedders, from text to unit vectors, and cosines with every tool, by an exact matrix product.
 
 An embedder is the shipped static model, a model2vec folder, or an OpenAI-compatible endpoint.
-
----
-Tokenizers of the package `kitoken`, opened in any thread."""
+"""
 
 import hashlib
 import json

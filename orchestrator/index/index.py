@@ -28,7 +28,6 @@ from orchestrator.index.embed import Cosines, Embedder, SemanticIndex, embed_too
 from orchestrator.index.flags import mentions
 from orchestrator.index.graph import Graph, Prerequisites
 from orchestrator.index.keyword import KeywordIndex
-from orchestrator.index.sentences import Sentences, sentences_of
 from orchestrator.index.servers import ServerIndex
 from orchestrator.index.text import terms
 from orchestrator.records.tool import Tool
@@ -199,13 +198,6 @@ class Index:
             for term in self.name_terms(position):
                 by_term[term] = by_term.get(term, frozenset()) | {position}
         return by_term
-
-    def sentences(self, positions: Iterable[int]) -> list[Sentences]:
-        """Return the sentences of each of these tools, read on first use."""
-        return [
-            self.derived(("sentences", position), partial(sentences_of, self.tools[position]))
-            for position in positions
-        ]
 
     def name_terms(self, position: int) -> frozenset[str]:
         """Return the terms of a tool's name."""

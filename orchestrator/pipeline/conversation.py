@@ -155,5 +155,4 @@ def _marked(
 
 def in_order(keys: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
     """Return the keys in the order of the last offer, followed by new keys."""
-    place = {key: number for number, key in enumerate(offered)}
-    return tuple(sorted(keys, key=lambda key: place.get(key, len(place))))
+    return (*(key for key in offered if key in keys), *(key for key in keys if key not in offered))

@@ -72,10 +72,6 @@ class StageNames(NamedTuple):
     refiners: tuple[str, ...]
 
     @property
-    def legs(self) -> tuple[str, ...]:
-        return (*self.first, *self.fallback)
-
-    @property
     def in_order(self) -> tuple[str, ...]:
         """All names, in the order in which the stages run."""
         return (*self.first, GATE, *self.fallback, self.fusion, *self.refiners, SELECT)
@@ -159,9 +155,13 @@ class Pipeline:
         return dict(zip(self.names.in_order, (*legs, *rest), strict=True))
 
     @cached_property
+    def _legs(self) -> frozenset[str]:
+        return frozenset((*self.names.first, *self.names.fallback))
+
+    @cached_property
     def _of_user(self) -> frozenset[str]:
         """The legs and refiners that belong to the user, not to this package."""
-        names = (*self.names.legs, *self.names.refiners)
+        names = self._legs.union(self.names.refiners)
         return frozenset(name for name in names if _is_users(self.stages[name]))
 
     async def run(
@@ -214,18 +214,15 @@ class Pipeline:
             name = remaining[0]
             is_skipped = state.gate_open and name in self.names.fallback
             if not is_skipped:
-                result = self._called(name, state)
+                try:
+                    result = self.stages[name](state)
+                except Exception as error:
+                    result = self._failed(name, state, error)
                 if isawaitable(result):
                     return state, result
                 state = self._finished(name, state, result, clock)
             remaining.popleft()
         return state, None
-
-    def _called(self, name: str, state: State) -> State | Awaitable[State]:
-        try:
-            return self.stages[name](state)
-        except Exception as error:
-            return self._failed(name, state, error)
 
     async def _awaited(self, name: str, state: State, pending: Awaitable[State]) -> State:
         try:
@@ -248,7 +245,7 @@ class Pipeline:
             raise InvalidInput(
                 f"pipeline {self.name!r}: {name} returned {after!r:.80}, but a stage must return the State"
             )
-        has_searched = name in self.names.legs and after is not before
+        has_searched = name in self._legs and after is not before
         if clock and (has_searched or name == SELECT):
             clock.book(_name(self.stages[name]))
         return after

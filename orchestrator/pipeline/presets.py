@@ -5,10 +5,8 @@ the same in every preset. Every design also applies the request's filters and co
 the handling of flagged tools.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from orchestrator.common.fields import named
@@ -31,6 +29,7 @@ from orchestrator.pipeline.refiners.ordering import (
 )
 from orchestrator.pipeline.refiners.raising import floor_always, lift_named, related, together
 from orchestrator.pipeline.refiners.second_stage import decide, read
+from orchestrator.pipeline.select import maintenance
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.tool import Tool
 
@@ -149,43 +148,6 @@ def graph_rerank(state: State) -> State:
         graph = (linked[position] + dense[tools[position].server]) / 2
         worth[position] = GRAPH * graph + RELEVANCE * relevance[position]
     return state.reordered(sorted(pool, key=lambda position: -worth[position]))
-
-
-MANY = {"stars": 10_000, "downloads": 1_000_000}
-"""The numbers of stars and of downloads that count as 1. Smaller numbers count by their logarithm."""
-FRESH_DAYS = 730
-"""The age in days at which a release counts 0. A release of today counts 1."""
-
-
-def maintenance(tool: Tool) -> float:
-    """Return a tool's maintenance from 0 to 1, by its labels `stars`, `downloads` and `last_release` (an ISO date)."""
-    labels = tool.labels
-    shares = []
-    for name, many in MANY.items():
-        if name in labels:
-            count = max(_number(labels[name]), 0.0)
-            shares.append(min(1.0, math.log1p(count) / math.log1p(many)))
-    if "last_release" in labels:
-        shares.append(_freshness(labels["last_release"]))
-    return sum(shares) / len(shares) if shares else 0.0
-
-
-def _freshness(text: str) -> float:
-    try:
-        day = datetime.fromisoformat(text)
-    except ValueError:
-        return 0.0
-    if day.tzinfo is None:
-        day = day.replace(tzinfo=UTC)
-    age = datetime.now(UTC) - day
-    return max(0.0, min(1.0, 1 - age.days / FRESH_DAYS))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
 
 
 Key = TypeVar("Key", int, str)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +37,8 @@ from orchestrator.index.features import (
 from orchestrator.index.graph import REQUIRING, Requirement, identified_in
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
-from orchestrator.index.sentences import best_candidates, ordered, ordered_shares
 from orchestrator.pipeline.odds import asks_for_a_tool, server_support, unasked_changes
+from orchestrator.pipeline.sentences import best_candidates, ordered, ordered_shares, sentences_of
 from orchestrator.pipeline.understand import Understood
 
 _CLAUSE_WIDTH = 10
@@ -428,7 +428,11 @@ class Search:
         return {}
 
     def _rows_read(self, positions: list[int]) -> Rows:
-        tools = self.index.sentences(positions)
+        index = self.index
+        tools = [
+            index.derived(("sentences", position), partial(sentences_of, index.tools[position]))
+            for position in positions
+        ]
         shares = ordered_shares(self.understood.asked, tools)
         return np.column_stack([shares, [tool.length for tool in tools]])
 

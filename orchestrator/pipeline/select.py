@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -22,6 +23,12 @@ SURE_OF_CLAUSE = 0.5
 """The minimum probability with which a clause of the task recommends its tool."""
 WITHIN = 0.8
 """The minimum share of the best tool's probability for a second tool to be recommended with it."""
+MANY = {"stars": 10_000, "downloads": 1_000_000}
+"""The numbers of stars and of downloads that count as 1. Smaller numbers count by their logarithm."""
+FRESH_DAYS = 730
+"""The age in days at which a release counts 0. A release of today counts 1."""
+_AGES = {"stable": 0, "emerging": 1, "": 2, "deprecated": 3}
+"""The order of maturities, for a task without any match."""
 _LEAST = 1e-6
 """How far from 0 and 1 probabilities are kept, where their odds fall to those of the confidence."""
 
@@ -32,9 +39,12 @@ def select(state: State) -> Decision:
     index = task.index
     if task.understood.asks_nothing:
         state = replace(state, confidence=0.0)
-    overlap = Overlap.of(state, task.request.limit + MAX_REJECTED)
-    shown = _shown(state, overlap)
+    stage = _stage(state)
     leaders = _leaders(state)
+    if stage is Stage.NONE and not any(state.scores.values()):
+        state = _most_popular(state)
+    overlap = Overlap.of(state, task.request.limit + MAX_REJECTED)
+    shown = _shown(state, overlap, stage)
     recommended, twins = _recommended(state, shown, leaders)
     matches, state = _limit_probabilities(shown.matches, state)
     related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
@@ -58,7 +68,7 @@ def select(state: State) -> Decision:
         catalogue=index.catalogue.version,
         rejected=rejected(state, overlap, shown.positions, matches, shown.fitted),
         warnings=warnings,
-        offered=in_order([match.tool.key for match in matches], shown.continued),
+        offered=in_order([index.keys[position] for position in shown.positions], shown.continued),
         parts=_parts(state),
         named_servers=_named_servers(state),
         related=related,
@@ -89,11 +99,11 @@ class _Shown:
     continued: tuple[str, ...]
 
 
-def _shown(state: State, overlap: Overlap) -> _Shown:
+def _shown(state: State, overlap: Overlap, stage: Stage) -> _Shown:
     """Return the first matches, tools of earlier turns among them, as far as they fit."""
-    stage = _stage(state)
-    matches, continued = _within_conversation(state, overlap, nothing_matches=stage is Stage.NONE)
-    positions = [state.task.index.catalogue.positions[match.tool.key] for match in matches]
+    matches, positions, continued = _within_conversation(
+        state, overlap, nothing_matches=stage is Stage.NONE
+    )
     fitted = fit_matches(state.task.index, matches, positions, cap=state.task.request.token_cap)
     # Recommended only from the matches that fit: a tool whose definition was dropped cannot be called.
     if fitted.dropped and not fitted.kept:
@@ -161,12 +171,12 @@ def _servers_to_connect(state: State, recommended: Sequence[str]) -> tuple[str, 
 
 def _within_conversation(
     state: State, overlap: Overlap, *, nothing_matches: bool
-) -> tuple[list[Match], tuple[str, ...]]:
-    """Return the first `limit` matches, earlier turns' among them, and the keys of the offer that goes on."""
+) -> tuple[list[Match], Sequence[int], tuple[str, ...]]:
+    """Return the first `limit` matches, earlier turns' among them, their positions, and the offer that goes on."""
     turns = state.task.request.conversation
     limit = state.task.request.limit
     if not turns:
-        return matches_of(state, overlap, limit), ()
+        return matches_of(state, overlap, limit), overlap.positions[:limit], ()
     kept = keep_earlier(
         matches_of(state, overlap, len(overlap.positions)),
         _earlier(state),
@@ -175,7 +185,9 @@ def _within_conversation(
         leans=state.task.leans,
         nothing_matches=nothing_matches,
     )
-    return kept.matches[:limit], offered_before(turns) if kept.same_topic else ()
+    matches = kept.matches[:limit]
+    positions = [state.task.index.catalogue.positions[match.tool.key] for match in matches]
+    return matches, positions, offered_before(turns) if kept.same_topic else ()
 
 
 def _stage(state: State) -> Stage:
@@ -237,6 +249,15 @@ def _earlier(state: State) -> list[Match]:
     return matches
 
 
+def _most_popular(state: State) -> State:
+    """Return, where nothing matched at all, the tools most used and best kept, with no claim."""
+    allowed = [
+        position for position in by_popularity(state.task.index.tools) if state.allows(position)
+    ]
+    scores = dict.fromkeys(allowed[: state.task.request.limit], 0.0)
+    return replace(state, scores=scores, evidence={}, notes={}, gives={}, lifted=(), confidence=0.0)
+
+
 def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
     """Return the positions that have a near-duplicate of an earlier tool from another server.
 
@@ -262,14 +283,18 @@ def _recommended(
     index = state.task.index
     if shown.stage is Stage.NONE:
         return (), []
-    unflagged = [match for match in shown.matches if match.tool.key not in index.flags]
-    keys = recommend(unflagged, [index.keys[position] for position in leaders], state.task.calls)
+    unflagged = {
+        position: match
+        for position, match in zip(shown.positions, shown.matches, strict=True)
+        if position not in index.flag_reasons
+    }
+    leading_keys = [index.keys[position] for position in leaders]
+    keys = recommend(list(unflagged.values()), leading_keys, state.task.calls)
     if not keys or state.explicit.wanted:
         return keys, []
     twins = index.graph.twins(index.catalogue.positions[keys[0]])
-    twin_keys = {index.keys[position] for position in twins}
-    shown_twins = [match.tool.key for match in unflagged if match.tool.key in twin_keys]
-    return tuple(dict.fromkeys((*keys, *shown_twins)))[:2], shown_twins
+    twin_keys = [index.keys[position] for position in unflagged if position in twins]
+    return tuple(dict.fromkeys((*keys, *twin_keys)))[:2], twin_keys
 
 
 def recommend(
@@ -313,3 +338,45 @@ def _twin_warnings(recommended: Sequence[str], twins: Sequence[str]) -> list[str
     return [
         f"{first} and {twin} have the same name and similar texts: name the server that you mean, {servers}"
     ]
+
+
+def by_popularity(tools: Sequence[Tool]) -> list[int]:
+    """Return the positions by usage, maintenance and age, for a task without any match."""
+
+    def popularity(position: int) -> tuple[float, float, int]:
+        labels = tools[position].labels
+        age = _AGES.get(labels.get("maturity", ""), _AGES[""])
+        return -_number(labels.get("usage", "0")), -maintenance(tools[position]), age
+
+    return sorted(range(len(tools)), key=popularity)
+
+
+def maintenance(tool: Tool) -> float:
+    """Return a tool's maintenance from 0 to 1, by its labels `stars`, `downloads` and `last_release` (an ISO date)."""
+    labels = tool.labels
+    shares = []
+    for name, many in MANY.items():
+        if name in labels:
+            count = max(_number(labels[name]), 0.0)
+            shares.append(min(1.0, math.log1p(count) / math.log1p(many)))
+    if "last_release" in labels:
+        shares.append(_freshness(labels["last_release"]))
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def _freshness(text: str) -> float:
+    try:
+        day = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    if day.tzinfo is None:
+        day = day.replace(tzinfo=UTC)
+    age = datetime.now(UTC) - day
+    return max(0.0, min(1.0, 1 - age.days / FRESH_DAYS))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
