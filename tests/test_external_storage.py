@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from orchestrator.cli.runs.temporal import target
+from orchestrator.cli.runs.temporal import connect, target
 from orchestrator.errors import InvalidConfig, MissingExtra
 from orchestrator.options import Options
 from orchestrator.temporal.worker.storage import external_storage
@@ -17,7 +17,8 @@ def test_what_names_no_bucket_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(("url", "package"), [("s3://b", "aioboto3"), ("gs://b", "gcloud")])
-def test_a_missing_package_is_named(url: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_package_is_named(url: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
+    server = target(Options.from_env({"TOOLROUTE_EXTERNAL_STORAGE": url}))
     with pytest.raises(MissingExtra, match=f"pip install '{package}"):
-        target(Options.from_env({"TOOLROUTE_EXTERNAL_STORAGE": url}))
+        await connect(server)

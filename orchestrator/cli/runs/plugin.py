@@ -1,8 +1,9 @@
 """The plugin of a command's worker, over a catalogue file or the store, and the servers of a configuration."""
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.shared.output import note
 from orchestrator.cli.shared.workspace import Workspace
@@ -35,29 +36,29 @@ async def make_plugin(
     from orchestrator.index.calibration import Fit
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
-    # A worker for every tenant does not offer the servers of the user that starts it.
-    servers = (
-        None if every_tenant and not (workspace.config or find_config()) else workspace.servers
-    )
+    servers = workspace.servers
+    if every_tenant and not (workspace.config or find_config()):
+        servers = None  # These are the servers of the user that starts the worker.
     if options.calibration:
         Fit.read(options.calibration)  # A broken file is reported here, not by every route.
     workspace.require_one_source(lists=False)
-    tools: dict[str, Any] = {"stores": workspace.stores}
-    if workspace.catalogue is not None:
-        tools = {"catalogue": Catalogue.read(workspace.catalogue)}
-        _note_unrouted(workspace.catalogue, tools["catalogue"], servers)
-    else:
-        await _list_unknown(workspace, options, servers, every_tenant=every_tenant)
-        if servers is not None:
-            tools["entries"] = servers.entries
-            tools["only_servers"] = None if every_tenant else servers.servers
-    return OrchestratorPlugin(
-        **tools,
+    plugin = partial(
+        OrchestratorPlugin,
         options=options,
         mcp_servers=servers,
         warm=warm,
         executors=executors,
         nexus=nexus,
+    )
+    if workspace.catalogue is not None:
+        catalogue = Catalogue.read(workspace.catalogue)
+        _note_unrouted(workspace.catalogue, catalogue, servers)
+        return plugin(catalogue=catalogue)
+    await _list_unknown(workspace, options, servers, every_tenant=every_tenant)
+    return plugin(
+        stores=workspace.stores,
+        entries=servers.entries if servers else None,
+        only_servers=servers.servers if servers and not every_tenant else None,
     )
 
 

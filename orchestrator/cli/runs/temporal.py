@@ -21,6 +21,7 @@ from orchestrator.options import Options, set_variables
 
 if TYPE_CHECKING:
     from temporalio.client import Client
+    from temporalio.converter import DataConverter
     from temporalio.runtime import Runtime
 
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin
@@ -31,13 +32,21 @@ DEFAULT_NAMESPACE = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A Temporal server: TLS, keys and headers are in `more`. `named`: something names the address."""
+    """A Temporal server.
+
+    Attributes:
+        address: The address, `HOST:PORT`.
+        namespace: The namespace.
+        more: Further settings of the connection: TLS, keys and headers.
+        named: Whether something names the address, and it is not the default.
+        external_storage: The bucket for large payloads. Empty: none.
+    """
 
     address: str
     namespace: str = DEFAULT_NAMESPACE
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
     named: bool = True
-    converting: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    external_storage: str = ""
 
 
 def target(options: Options) -> Target:
@@ -45,15 +54,13 @@ def target(options: Options) -> Target:
     from temporalio.envconfig import ClientConfig
 
     variables = set_variables()
-    # It would be left unread.
-    if (named := variables.get("TEMPORAL_CONFIG_FILE")) and not Path(named).is_file():
+    file = variables.get("TEMPORAL_CONFIG_FILE")
+    if file and not Path(file).is_file():  # The SDK would ignore it.
         raise InvalidConfig(
-            f"TEMPORAL_CONFIG_FILE={named!r} is not a file: name one, or leave the variable empty"
+            f"TEMPORAL_CONFIG_FILE={file!r} is not a file: name one, or leave the variable empty"
         )
     try:
-        settings: dict[str, Any] = {
-            **ClientConfig.load_client_connect_config(override_env_vars=variables)
-        }
+        loaded = ClientConfig.load_client_connect_config(override_env_vars=variables)
     except OSError as error:
         raise InvalidConfig(
             f"Temporal's settings name {str(error.filename)!r}: {error.strerror}"
@@ -64,19 +71,18 @@ def target(options: Options) -> Target:
         raise InvalidConfig(
             f"Temporal's settings cannot be read: {reason}; see TEMPORAL_CONFIG_FILE"
         ) from None
-    address = options.temporal_address or settings.pop("target_host", "")
-    namespace = options.temporal_namespace or settings.pop("namespace", "") or DEFAULT_NAMESPACE
+    settings: dict[str, Any] = dict(loaded)
+    default_address = settings.pop("target_host", "")
+    default_namespace = settings.pop("namespace", "")
+    address = options.temporal_address or default_address
     if "://" in address:
         raise InvalidConfig(f"Temporal's address {address!r}: give HOST:PORT, without a scheme")
-    more = {
-        name: value for name, value in settings.items() if name not in ("target_host", "namespace")
-    }
     return Target(
         address=address or DEFAULT_ADDRESS,
-        namespace=namespace,
-        more=more,
+        namespace=options.temporal_namespace or default_namespace or DEFAULT_NAMESPACE,
+        more=settings,
         named=bool(address),
-        converting=_converting(options),
+        external_storage=options.external_storage,
     )
 
 
@@ -108,22 +114,19 @@ async def temporal_server(options: Options, *, dev: bool = False) -> AsyncIterat
         return
     namespace = options.temporal_namespace or DEFAULT_NAMESPACE
     async with dev_server(namespace=namespace, say=note) as address:
-        yield Target(address=address, namespace=namespace, converting=_converting(options))
+        yield Target(
+            address=address, namespace=namespace, external_storage=options.external_storage
+        )
 
 
-def _converting(options: Options) -> dict[str, Any]:
-    """Return the data converter with the options' external storage, as an argument of `Client.connect`."""
-    if not options.external_storage:
-        return {}
+def _data_converter(url: str) -> "DataConverter":
+    """Return Temporal's data converter, with external storage at this address if it is not empty."""
     from temporalio.converter import DataConverter
 
     from orchestrator.temporal.worker.storage import external_storage
 
-    return {
-        "data_converter": replace(
-            DataConverter.default, external_storage=external_storage(options.external_storage)
-        )
-    }
+    storage = external_storage(url) if url else None
+    return replace(DataConverter.default, external_storage=storage)
 
 
 async def connect(
@@ -134,12 +137,16 @@ async def connect(
     from temporalio.client import Client
     from temporalio.service import RPCError
 
-    plugins = [plugin] if plugin else []
+    converter = _data_converter(to.external_storage)
     try:
         async with asyncio.timeout(10):
-            settings = {**to.more, **to.converting}
             client = await Client.connect(
-                to.address, namespace=to.namespace, plugins=plugins, runtime=runtime, **settings
+                to.address,
+                namespace=to.namespace,
+                plugins=[plugin] if plugin else [],
+                runtime=runtime,
+                data_converter=converter,
+                **to.more,
             )
             await client.workflow_service.describe_namespace(
                 DescribeNamespaceRequest(namespace=to.namespace)
