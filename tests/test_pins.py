@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.common.os_user import os_user
+from orchestrator.common.tenant import os_user
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.runtime.router import Router

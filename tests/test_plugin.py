@@ -112,7 +112,7 @@ async def test_nothing_is_opened_before_an_activity_asks_and_all_is_closed_after
 async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_connections_unless_it_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("orchestrator.temporal.worker.tenant_servers.MAX_TENANTS", 3)
+    monkeypatch.setattr("orchestrator.temporal.worker.servers_by_tenant.MAX_TENANTS", 3)
     plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=config(quick=entry("quick.py")))
     resources = plugin.resources
 

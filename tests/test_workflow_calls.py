@@ -212,7 +212,7 @@ async def test_a_read_that_is_too_slow_is_sent_twice_and_not_eight_times(serve: 
 
 
 async def test_a_configuration_that_hangs_costs_a_route_its_limits_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.temporal.worker.tenant_servers._LIMITS_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("orchestrator.temporal.worker.servers_by_tenant._LIMITS_TIMEOUT_S", 0.1)
     asked, released = [], threading.Event()
 
     def servers_of(tenant: str) -> None:

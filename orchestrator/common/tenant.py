@@ -1,4 +1,9 @@
-"""The names of tenants. Every index, cache, search, count and connection belongs to exactly one tenant."""
+"""Who asks: the names of tenants, and the user who runs this process.
+
+Every index, cache, search, count and connection belongs to exactly one tenant.
+"""
+
+import getpass
 
 from orchestrator.errors import UnknownTenant
 
@@ -45,3 +50,11 @@ def tenant_of(organization: str | None, user: str | None) -> str:
             )
         return f"{prefix}:{value.strip()}"
     return ""
+
+
+def os_user() -> str:
+    """Return the user's name, or "" if the system has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""

@@ -1,9 +1,10 @@
 """Values that were read from a store, until the next write."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from orchestrator.common.recent import Recent
 
 _KEPT_IN_MEMORY = 256
 """The number of tenants whose values stay in memory until a write."""
@@ -15,7 +16,7 @@ class ReadCache(Generic[_Value]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._values: OrderedDict[str, tuple[str, _Value]] = OrderedDict()
+        self._values = Recent[str, tuple[str, _Value]](_KEPT_IN_MEMORY)
 
     def get(self, tenant: str, stamp: str, read: Callable[[], _Value]) -> _Value:
         """Return what was read at this stamp. Without a stamp, it is read each time.
@@ -32,9 +33,6 @@ class ReadCache(Generic[_Value]):
         value = read()
         with self._lock:
             self._values[tenant] = stamp, value
-            self._values.move_to_end(tenant)
-            if len(self._values) > _KEPT_IN_MEMORY:
-                self._values.popitem(last=False)
         return value
 
     def clear(self) -> None:

@@ -4,7 +4,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orchestrator.common.os_user import os_user
+from orchestrator.common.tenant import os_user
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
 from orchestrator.ui.decision import Shown, view

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from orchestrator.common.os_user import os_user
+from orchestrator.common.tenant import os_user
 from orchestrator.index.graph import More
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options

@@ -15,8 +15,7 @@ from orchestrator.cli.shared.derived_options import derived
 from orchestrator.cli.shared.parameter_types import FILE, PATH, TEXT, TOOLS
 from orchestrator.cli.shared.signals import until_signalled
 from orchestrator.cli.shared.workspace import Workspace
-from orchestrator.common.os_user import os_user
-from orchestrator.common.tenant import check_tenant, tenant_of
+from orchestrator.common.tenant import check_tenant, os_user, tenant_of
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.config.locate import FILE_NAMES
 from orchestrator.options import Options, options_over

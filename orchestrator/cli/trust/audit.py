@@ -8,7 +8,7 @@ import click
 
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import counted, note, present, print_table, warn
-from orchestrator.common.os_user import os_user
+from orchestrator.common.tenant import os_user
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.trust.audit import EVENTS, Audit, Entry

@@ -4,7 +4,7 @@ from typing import Any
 
 from mcp.server.auth.provider import AccessToken
 
-from orchestrator.common.os_user import os_user
+from orchestrator.common.tenant import os_user
 from orchestrator.errors import UnknownTenant
 from orchestrator.server.sessions.asker import Context
 from orchestrator.server.sessions.outcome_recorder import Conversation

@@ -23,7 +23,7 @@ from orchestrator.records.run import Approval, RunRequest
 from orchestrator.temporal.worker.executor import Registered
 from orchestrator.temporal.worker.plugin_settings import PluginArguments, PluginSettings
 from orchestrator.temporal.worker.resources import Resources
-from orchestrator.temporal.worker.tenant_servers import ServerConfig, ServersOfTenant
+from orchestrator.temporal.worker.servers_by_tenant import ServerConfig, ServersOfTenant
 from orchestrator.temporal.worker.tracing import interceptors
 from orchestrator.temporal.worker.turns import Turns
 from orchestrator.temporal.workflow.payload import prepare

@@ -16,7 +16,7 @@ from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options, default_store, set_in_code, stores_of
 from orchestrator.records.tool import Kind
 from orchestrator.temporal.worker.executor import Registered
-from orchestrator.temporal.worker.tenant_servers import ServerConfig, ServersOfTenant
+from orchestrator.temporal.worker.servers_by_tenant import ServerConfig, ServersOfTenant
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue

@@ -31,7 +31,7 @@ from orchestrator.temporal.worker.executors import Executors
 from orchestrator.temporal.worker.http_executor import HttpExecutor
 from orchestrator.temporal.worker.plugin_settings import PluginSettings
 from orchestrator.temporal.worker.results import Results
-from orchestrator.temporal.worker.tenant_servers import TenantServers
+from orchestrator.temporal.worker.servers_by_tenant import ServersByTenant
 from orchestrator.temporal.worker.turns import Turns
 from orchestrator.trust.audit import Audit, Entry, arguments_digest
 from orchestrator.trust.definition_changes import is_quarantined
@@ -64,7 +64,7 @@ class Resources:
         self.results = Results(settings.results_in)
         # A wrong registration fails here, when the plugin is created.
         self._executors = Executors(settings.executors, self.results.keep)
-        self._servers = TenantServers(settings.mcp_servers, self._keep_listed, self._is_calling)
+        self._servers = ServersByTenant(settings.mcp_servers, self._keep_listed, self._is_calling)
         self._models: Models | None = None
         self._router: Router | None = None
         self._turns: dict[str, Turns] = {}

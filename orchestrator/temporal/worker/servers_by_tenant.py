@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-class TenantServers:
+class ServersByTenant:
     """The connections of each tenant, which follow its configuration.
 
     The configuration is read again when a call names a new server, when a server refuses a call or cannot be connected,
