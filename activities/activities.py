@@ -88,6 +88,7 @@ class Activities:
     async def plan(self, payload: RawValue) -> Plan:
         """Return steps bound to the matches of a PlanRequest's Decision. Nothing is searched."""
         async with working(payload, PlanRequest) as request:
+            # A worker that dies with each attempt would otherwise keep the run from its plan.
             if activity.info().attempt > MODEL_TRIES:
                 lost = f"{MODEL_TRIES} attempts lost their worker or ran out of time"
                 request = replace(request, without_model=lost)

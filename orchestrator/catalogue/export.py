@@ -276,6 +276,7 @@ def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
     """Map a model's tool call to one of these tools. See `Decision.resolve`."""
     read = _read_call(call)
     by_name = {tool.key: tool for tool in tools}
+    # A conversation may change its provider, so the names of all providers count.
     for provider in _NAMING:
         by_name |= {exported_name(tool, provider): tool for tool in tools}
     tool = by_name.get(read.name)

@@ -167,7 +167,7 @@ class OpenApi:
                 if isinstance(item.get(method), Mapping):
                     name = _name(str(path), method, item[method])
                     names[name] += 1
-                    if names[name] > 1:
+                    if names[name] > 1:  # Some documents use one operationId twice.
                         name = f"{name}_{names[name]}"
                     operation = self._operation(name, str(path), method, item)
                     if operation is not None:

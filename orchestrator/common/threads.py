@@ -34,6 +34,7 @@ class Threads:
         """Return the work's future. It can be cancelled until a thread has started the work."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, self._name)
+        # The work sees the context of its caller, such as the current span, as in `asyncio.to_thread`.
         return self._pool.submit(
             contextvars.copy_context().run, partial(_finished, work, *args, **kwargs)
         )

@@ -479,6 +479,7 @@ class Store:
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Remove a server with all its tools, as it is seen here. `SERVER:ENTRY` removes that listing."""
         name, _, entry = server.partition(":")
+        # A server that is added again begins without earlier acceptances.
         entry = entry or self.entries(tenant).get(server, "")
         if self.records.accepted(tenant, name, entry):
             self.records.update_accepted(tenant, name, entry, lambda _: {})

@@ -53,6 +53,7 @@ async def import_log(logs: tuple[Path, ...], workspace: Workspace, output: str) 
         await _remember_all(router, tasks, tenant)
         after = _ids(store, tenant)
     store.close()
+    # A store drops old and surplus tasks, so it is asked what it has kept.
     ids = {_id(task) for task in tasks}
     counts = {
         "new": len((ids & after) - before),

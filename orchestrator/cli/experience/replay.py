@@ -81,6 +81,7 @@ async def _replay(workspace: Workspace, options: Options, since: float) -> list[
             f"nothing to replay: {workspace.tenant!r} has no successful task with its text. {remedy}"
         )
     stores = workspace.stores
+    # With experience, each task would find itself, and no change would show.
     unchanged = replace(Options.from_env(), experience="off")
     changed = replace(options, experience="off")
     before = Router(stores=stores, options=unchanged)

@@ -173,7 +173,7 @@ async def _answer(
     run_id: str, approvals: list[Approval], workspace: Workspace, options: Options
 ) -> None:
     async with _client_of(workspace, options) as client:
-        await client.run(run_id)
+        await client.run(run_id)  # It raises an error for a run of another tenant.
         progress = await client.progress(run_id)
         tools = {step.step: step.tool for step in progress.steps} if progress else {}
         for approval in approvals:

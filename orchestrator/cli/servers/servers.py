@@ -74,6 +74,7 @@ async def _connect_all(connections: "Connections") -> None:
     async with connecting(connections, "connecting servers", len(names)) as count:
 
         async def connect(name: str) -> None:
+            # The state has the error, and the other servers are still shown.
             await asyncio.gather(connections.tools(name), return_exceptions=True)
             count(None)
 

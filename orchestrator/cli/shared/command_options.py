@@ -207,6 +207,7 @@ def taking(*groups: str) -> Callable[[Command], Command]:
             answer = body(**arguments, **values)
             return asyncio.run(until_signalled(answer)) if iscoroutine(answer) else answer
 
+        # The option that is added last comes first in the help.
         for group in reversed(groups):
             for add in reversed(_options_of(group)):
                 command = add(command)

@@ -35,6 +35,7 @@ async def connecting(
         try:
             yield connected.count
         except asyncio.CancelledError:
+            # Without a word, the user would press Ctrl-C again and leave a broken cache.
             if "installing" in connections.phases().values():
                 note(
                     "interrupted: a running installation is rolled back to keep its cache intact (up to 20 s)"

@@ -82,6 +82,7 @@ def _print_lines(tools: Sequence[Tool]) -> None:
         for tool in tools
     ]
     if not sys.stdout.isatty():
+        # A program splits at tabs, and wants whole texts.
         click.echo("".join("\t".join(row) + "\n" for row in rows), nl=False)
         return
     key_width = max((len(key) for key, _, _ in rows), default=0)

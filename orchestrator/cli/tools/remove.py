@@ -34,6 +34,7 @@ def remove_tools(servers: tuple[str, ...], workspace: Workspace, output: str) ->
     for server in dict.fromkeys(servers):
         removed[server] = len(store.remove_server(tenant, server).gone)
         audited("configuration", tenant, server=server, result="removed")
+    # The saved index still has the removed tools.
     save_index(store, tenant)
     counts = f"{counted(len(removed), 'server')}, {counted(sum(removed.values()), 'tool')} removed"
     present(

@@ -87,6 +87,7 @@ async def sync_tools(
         )
     left = await _remove_left_over(store, tenant, servers, prune=prune)
     stored = (await asyncio.to_thread(store.load, tenant)).tools
+    # A later command opens the saved index, and does not build its own.
     await asyncio.to_thread(save_index, store, tenant)
     synced = {row.server for row in report.servers}
     warn_of_flagged([tool for tool in stored if tool.server in synced])

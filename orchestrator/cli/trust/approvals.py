@@ -56,9 +56,10 @@ def allow(name: str, workspace: Workspace, digest: str | None) -> None:
         raise InvalidInput(servers.lacks(server))
     tools = _tools_to_allow(workspace, name)
     for tool in tools:
-        click.echo(
-            f"{as_json(tool.key)[1:-1]}: {one_line(as_json(tool.description)[1:-1])}", err=True
-        )
+        # As JSON, so that a text cannot hide characters from the person who confirms it.
+        key = as_json(tool.key)[1:-1]
+        description = one_line(as_json(tool.description)[1:-1])
+        click.echo(f"{key}: {description}", err=True)
     question = f"Let agents of {workspace.tenant} call this without asking you again?"
     confirm(question, trust_digest(tools), digest)
     Approvals(workspace.tenant).allow(tools, entry.identity)

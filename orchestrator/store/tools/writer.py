@@ -43,6 +43,7 @@ class Writer:
         except Damaged:
             if not write.wanted:
                 raise
+        # The writer has all tools of its servers, so it can begin anew. Other servers' tools are lost.
         self._backend.set_aside(write.tenant, TOOLS)
         return self._replaced(write, on_progress)
 

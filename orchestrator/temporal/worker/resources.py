@@ -204,6 +204,7 @@ class Resources:
         """List the tenant's servers that its store does not know yet, once in this process. Failures are logged."""
         if not self._settings.lists_servers or tenant in self._listed:
             return
+        # Noted first, so that concurrent routes of the tenant do not list its servers again.
         self._listed.add(tenant)
         try:
             failures = await self._list_unknown(tenant)

@@ -176,6 +176,7 @@ class ServersByTenant:
         task.add_done_callback(self._warming.discard)
 
     async def _connect(self, tenant: str, servers: Sequence[str]) -> None:
+        # Nobody waits for this task, and the call that needs a server reports its error.
         with suppress(ToolrouteError):
             if tenant not in self._connections:
                 self.renew(tenant, await self.read(tenant))
@@ -210,7 +211,7 @@ class ServersByTenant:
             task.cancel()
         await asyncio.gather(*self._warming, return_exceptions=True)
         leaving = list(self._connections.values())
-        self._connections = OrderedDict()
+        self._connections = OrderedDict()  # Calls that come during the close open new ones.
         self._threads.close()
         async with AsyncExitStack() as stack:  # One that fails does not keep the others open.
             for connections in filter(None, leaving):

@@ -143,6 +143,7 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
     }
     if is_child(call.tool):
         settings.update(chosen)
+        # A workflow has no executor that would check the arguments.
         await workflow.execute_activity(names.CHECK_CALL, call, **settings)
         await _room(size)
         return await _call_workflow(call, limits, chosen)

@@ -118,6 +118,7 @@ class Run:
         """Return the task's plan from the matches of a further Decision."""
         tenant = self._request.tenant or self._router.tenant
         self._decisions += (await self._router.route(self._request.as_routed(task, tenant)),)
+        # A stage of routing may have asked a model.
         if took := self._decisions[-1].usage.total:
             self._budget.charge("routing", took, self._budget.for_planning)
         self._phase = "planning"
@@ -129,6 +130,7 @@ class Run:
             if self._budget.steps_left
             else "the run's limits are too low for any step: raise max_total_tokens",
             max_tokens=self._budget.for_planning,
+            # The first plan was made with it.
             conversation=() if first else self._request.conversation,
             first=first,
         )
