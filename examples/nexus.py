@@ -26,7 +26,7 @@ from orchestrator import (
     ToolCall,
     ToolrouteService,
 )
-from orchestrator.temporal.client.devserver import dev_server
+from orchestrator.testing import dev_server
 
 WITHIN = timedelta(minutes=1)
 

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.errors import ModelUnavailable
 from orchestrator.llm.client import Models
-from orchestrator.llm.plan import choose, make_plan
+from orchestrator.llm.plan import choose_action, make_plan
 from orchestrator.options import Options
 from orchestrator.records.completion import Action
 from orchestrator.records.decision import NamedServer
@@ -56,7 +56,7 @@ async def test_a_model_chooses_among_the_matches_alone() -> None:
         chosen("none"),
     ]
     async with ScriptedModel(script) as server, models(server) as client:
-        found = [await choose(client, decision("2 + 2?", [READ, CONVERT])) for _ in range(4)]
+        found = [await choose_action(client, decision("2 + 2?", [READ, CONVERT])) for _ in range(4)]
     assert [choice.action for choice in found] == [Action.ANSWER, Action.TOOL, Action.PLAN, Action.NONE]
     assert (found[0].answer, found[0].usage) == ("Four.", Usage(input=50, output=5, cached=10))
     assert (found[1].tool, found[1].arguments) == ("files:read_file", {"path": "a.txt"})
@@ -80,7 +80,7 @@ async def test_a_model_chooses_among_the_matches_alone() -> None:
 )
 async def test_a_wrong_choice_is_mended_once(wrong: dict[str, Any], named: str) -> None:
     async with ScriptedModel([wrong, chosen("plan")]) as server, models(server) as client:
-        assert (await choose(client, decision(TASK))).action is Action.PLAN
+        assert (await choose_action(client, decision(TASK))).action is Action.PLAN
     assert named in server.asked[1].text
 
 
@@ -223,7 +223,7 @@ async def test_a_failing_model_leaves_the_planners_plan(fault: Any) -> None:
     assert made.steps == (await plan_without_model(decision(TASK))).steps
     assert made.warnings[0].startswith("decided without a model: ")
     async with ScriptedModel([fault, fault]) as server, models(server) as client:
-        choice = await choose(client, decision(TASK))
+        choice = await choose_action(client, decision(TASK))
     assert (choice.model, choice.answer, len(choice.warnings)) == ("none", "", 1)
 
 
@@ -238,7 +238,7 @@ async def test_a_declined_task_is_not_planned() -> None:
     assert (made.steps, made.model) == ((), "big")
     assert made.reasons == ("the model refused the question: that would harm someone",)
     async with ScriptedModel([Refusal("no")]) as server, models(server) as client:
-        assert (await choose(client, decision(TASK))).action is Action.NONE
+        assert (await choose_action(client, decision(TASK))).action is Action.NONE
 
 
 async def test_whoever_wants_to_try_again_gets_the_error() -> None:

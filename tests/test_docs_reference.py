@@ -55,6 +55,12 @@ def test_the_page_of_python_names_every_public_name() -> None:
     assert set(orchestrator.__all__) - set(headings) == set()
 
 
+def test_the_pages_import_public_names_from_the_short_entrance() -> None:
+    deep = re.compile(r"^from orchestrator\.(?!errors|integrations|testing)[\w.]+ import .+", re.MULTILINE)
+    imports = {page.name: deep.findall(page.read_text("utf-8")) for page in ROOT.glob("docs/**/*.md")}
+    assert {page: lines for page, lines in imports.items() if lines} == {}
+
+
 def test_the_page_of_python_is_what_the_docstrings_say() -> None:
     assert PAGES["api.md"] == api_page.page(), "run `make reference`"
 

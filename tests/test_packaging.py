@@ -21,15 +21,16 @@ from tests.check_types import build_wheel
 ROOT = Path(__file__).parents[1]
 PUBLIC = """
 About Action Annotations AnswerInvalid Appended Approval Approve BudgetReport Busy Calibration Capability Catalogue
-CatalogueChanged CatalogueVersion Checkpoint Choice Claim CompleteRequest Completion Connections Decision Delta Edge
-Embedder EmbedderUnavailable Entity Executor Filled Fit Fusion Gate Gives HttpExecutor InvalidArguments
-InvalidCatalogue InvalidConfig InvalidInput Kind Limits Match McpConfig MissingExtra ModelFailed ModelRefused
-ModelUnavailable Models NamedServer Near NoCredit Offer OpenApiExecutor Options OrchestratorPlugin Outcome
-OutcomeUnknown PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider Purpose Registered Rejected
-Related Relation ResolvedCall ResultPage RouteHint RouteRequest Router RunRequest RunResult Select ServerUnavailable
-Source Stage State Step StepOutcome StepProgress StepStatus StepsFailed Store StoreBusy StoreUnavailable Task Tokens
-Tool ToolCall ToolChanged ToolFailed ToolResult ToolRouter ToolrouteError ToolrouteService Turn Unauthorised
-Unavailable UnknownSetting UnknownTenant UnknownTool Usage Use Vectors failed_result preset schedule_sync
+CatalogueChanged CatalogueVersion Checkpoint Choice Claim CompleteRequest Completion Connections Context
+DEFAULT_CAPABILITIES Decision Delta Edge Embedder EmbedderUnavailable Entity Executor Filled Fit Fusion Gate Gives
+HttpExecutor InvalidArguments InvalidCatalogue InvalidConfig InvalidInput Kind Limits Match McpConfig
+MissingExtra ModelFailed ModelRefused ModelUnavailable Models NamedServer Near NoCredit Offer OpenApiExecutor Options
+OrchestratorPlugin Outcome OutcomeUnknown PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider
+Purpose Registered Rejected Related Relation ResolvedCall ResultPage RouteHint RouteRequest Router RunRequest
+RunResult Select ServerUnavailable Source Stage State Step StepOutcome StepProgress StepStatus StepsFailed Store
+StoreBusy StoreUnavailable Task Tokens Tool ToolCall ToolChanged ToolFailed ToolResult ToolRouter ToolrouteError
+ToolrouteService Turn Unauthorised Unavailable UnknownSetting UnknownTenant UnknownTool Usage Use Vectors
+build_context choose_action decision_context external_storage failed_result make_plan preset schedule_sync
 """
 
 

@@ -7,8 +7,8 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.index import Index
 from orchestrator.llm.client import Models
-from orchestrator.llm.context import for_decision
-from orchestrator.llm.plan import choose
+from orchestrator.llm.context import decision_context
+from orchestrator.llm.plan import choose_action
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteHint, RouteRequest, Turn
@@ -104,11 +104,11 @@ def test_a_plan_shows_which_tool_gives_what_a_step_lacks(toolroute: Run) -> None
 async def test_a_model_reads_which_tool_gives_what_another_requires() -> None:
     decision = await routed("post a message that lunch is ready")
     line = "chat:list_channels gives the channel_id that chat:post_message requires"
-    assert line in for_decision(decision).markdown
+    assert line in decision_context(decision).markdown
     none = {"action": "none", "reasons": ["because"], "confidence": 0.9}
     async with ScriptedModel([none]) as server:
         async with Models(Options(model="m", model_url=server.url), api_key="k") as client:
-            await choose(client, decision)
+            await choose_action(client, decision)
         assert line in server.asked[0].text
 
 

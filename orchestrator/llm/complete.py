@@ -10,7 +10,7 @@ from orchestrator.catalogue.tokens import compact
 from orchestrator.errors import InvalidArguments, InvalidInput
 from orchestrator.llm.answers import Message
 from orchestrator.llm.client import Models, spent_before
-from orchestrator.llm.context import build
+from orchestrator.llm.context import build_context
 from orchestrator.llm.plan import arguments_so_far
 from orchestrator.llm.prompts import ANSWER, FILL
 from orchestrator.records.completion import MOST_ASKED, CompleteRequest, Completion, Purpose
@@ -133,7 +133,7 @@ def _faults(request: CompleteRequest, tool: Tool, filled: FilledShape) -> list[s
 def _messages(
     prompt: str, request: CompleteRequest, tools: tuple[Tool, ...], sections: dict[str, str]
 ) -> list[Message]:
-    context = build(
+    context = build_context(
         request.task,
         tools,
         results=request.results,

@@ -48,6 +48,11 @@ class Context:
         markdown: The whole text.
         room: The maximum number of tokens of the text.
         left_out: The names of tools, results and relations that did not fit.
+
+    Examples:
+        >>> from orchestrator import Context
+        >>> Context(markdown="## Task", room=6_000).tokens
+        4
     """
 
     markdown: str
@@ -59,7 +64,7 @@ class Context:
         return count_tokens(self.markdown)
 
 
-def build(
+def build_context(
     task: str,
     primary: Sequence[Tool],
     related: Sequence[Tool] = (),
@@ -81,6 +86,16 @@ def build(
         sections: Further texts by heading, at the end.
         max_tokens: The maximum number of tokens of context and answer.
         answer_tokens: The tokens reserved for the answer.
+
+    Raises:
+        InvalidInput: `max_tokens` is too low for any text. The message names the lowest possible value.
+
+    Examples:
+        >>> from orchestrator import Tool, build_context
+        >>> now = Tool(server="time", name="now", description="The time now.")
+        >>> context = build_context("what time is it?", [now], results=[("s1 time:zone", "CET")])
+        >>> "CET" in context.markdown, context.left_out
+        (True, ())
     """
     room = max_tokens - answer_tokens
     further = ""
@@ -109,11 +124,23 @@ def build(
     )
 
 
-def for_decision(decision: Decision, *, max_tokens: int = MAX_TOKENS) -> Context:
-    """Return a whole task's context: the recommended tools, and the other matches as related ones."""
+def decision_context(decision: Decision, *, max_tokens: int = MAX_TOKENS) -> Context:
+    """Return a whole task's context: the recommended tools, and the other matches as related ones.
+
+    Args:
+        decision: The Decision for the task.
+        max_tokens: The maximum number of tokens of the context and of the model's answer.
+
+    Examples:
+        >>> from orchestrator import Router, decision_context
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     context = decision_context(router.route_sync("refund charge ch_3PqX"))
+        >>> "### stripe:refund_charge" in context.markdown
+        True
+    """
     tools = [match.tool for match in decision.matches]
     recommended = [tool for tool in tools if tool.key in decision.recommended]
-    return build(
+    return build_context(
         decision.query, recommended, tools, graph=relations(decision), max_tokens=max_tokens
     )
 

@@ -96,7 +96,7 @@ class PlanShape(BaseModel):
     steps: list[StepShape]
 
 
-async def choose(
+async def choose_action(
     models: Models, decision: Decision, *, conversation: Sequence[Turn] = ()
 ) -> Choice:
     """Return whether to answer directly, use one tool, or plan. A model that fails or declines chooses none of them.
@@ -105,6 +105,19 @@ async def choose(
         models: The models. `route_model` is used.
         decision: The Decision whose matches the model may use.
         conversation: The turns before the task, oldest first.
+
+    Examples:
+        >>> import asyncio
+        >>> from orchestrator import Models, Options, Router, choose_action
+        >>> from orchestrator.testing import ScriptedModel
+        >>> async def main():
+        ...     reply = {"action": "answer", "reasons": [], "confidence": 0.9, "answer": "Four."}
+        ...     async with Router("examples/tools.jsonl") as router, ScriptedModel([reply]) as server:
+        ...         async with Models(Options(model="m", model_url=server.url), api_key="k") as models:
+        ...             choice = await choose_action(models, await router.route("what is 2 + 2?"))
+        ...     return str(choice.action), choice.answer
+        >>> asyncio.run(main())
+        ('answer', 'Four.')
     """
     try:
         return await _chosen(
@@ -132,10 +145,20 @@ async def make_plan(
     A task that the model declines is not planned by the planner either.
 
     Args:
-        models: The models.
+        models: The models. None: the planner plans without a model.
         request: The request.
         give_up: Returns True if the planner shall plan after this error. Otherwise the error is raised.
         within_s: Seconds for the model.
+
+    Examples:
+        >>> import asyncio
+        >>> from orchestrator import PlanRequest, Router, make_plan
+        >>> async def main():
+        ...     async with Router("examples/tools.jsonl") as router:
+        ...         decision = await router.route("refund charge ch_3PqX")
+        ...         return await make_plan(None, PlanRequest(decision=decision))
+        >>> [(step.tool, step.arguments) for step in asyncio.run(main()).steps]
+        [('stripe:refund_charge', {'charge': 'ch_3PqX'})]
     """
     request.validate()
     with telemetry.span("plan", request.decision.tenant) as seen:
@@ -262,7 +285,7 @@ async def _ask(
         left = f"only {max(0, most + PROMPT_TOKENS):,} tokens of the budget are left"
         raise ModelFailed(f"model {model!r} was not asked: {left}; raise max_tokens")
     answer = min(context.ANSWER_TOKENS, most // 4)
-    content = context.build(
+    content = context.build_context(
         _after(request.conversation, decision.query),
         [match.tool for match in decision.matches],
         graph=context.relations(decision),

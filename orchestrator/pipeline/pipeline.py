@@ -104,7 +104,7 @@ class Pipeline:
 
     Examples:
         >>> from dataclasses import replace
-        >>> from orchestrator.pipeline.presets import preset
+        >>> from orchestrator import preset
         >>> keywords_only = replace(preset("default"), name="keywords", fallback=())
     """
 

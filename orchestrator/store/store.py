@@ -20,7 +20,8 @@ from orchestrator.common.fields import named
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
-from orchestrator.index.embed import Embedder
+from orchestrator.index.embed import Embedder, embedder_for
+from orchestrator.options import Options
 from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records
@@ -53,9 +54,8 @@ class Store:
     All methods block. From async code, call them in a thread. They may be called from any thread.
 
     Examples:
-        >>> from orchestrator import Options, Router, Store, Tool
-        >>> from orchestrator.index.embed import embedder_for
-        >>> store = Store(embedder=lambda: embedder_for(Options()))  # in memory
+        >>> from orchestrator import Router, Store, Tool
+        >>> store = Store()  # in memory
         >>> tool = Tool(server="stripe", name="refund_charge", description="Give a customer money back")
         >>> store.replace_server("org:acme", "stripe", [tool]).new
         ('refund_charge',)
@@ -70,7 +70,7 @@ class Store:
         self,
         location: str | Path | None = None,
         *,
-        embedder: Embedder | Callable[[], Embedder],
+        embedder: Embedder | Callable[[], Embedder] | None = None,
         timeout_s: float = 10.0,
         entries: Entries | None = None,
         change_policy: ChangePolicy = "safe",
@@ -82,7 +82,8 @@ class Store:
 
         Args:
             location: A folder or a URL. None: in memory.
-            embedder: An embedder, or a function that opens one on first use.
+            embedder: An embedder, or a function that opens one on first use. None: the embedder that comes with
+                toolroute.
             timeout_s: Seconds to wait for another writer, or for a Qdrant server's answer.
             entries: The entries of a configuration (`McpConfig.entries`). Only tools that these entries listed are
                 seen. None: every server is seen as it was listed last.
@@ -96,7 +97,9 @@ class Store:
         self.backend = open_backend(
             self.location, timeout_s, collections=collections, repeat_reads=repeat_reads
         )
-        self._tool_points = ToolPoints(self.backend, embedder, languages=languages)
+        self._tool_points = ToolPoints(
+            self.backend, embedder or _shipped_embedder, languages=languages
+        )
         self.outcomes = Outcomes(self.backend, lambda: self.embedder)
         """The Outcomes of all tenants."""
         self.records = ListingRecords(self.backend)
@@ -497,3 +500,7 @@ def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
             f"tool {wrong.key!r} does not belong to server {server!r}: give each server its own tools"
         )
     return {tool.name: tool.hash for tool in tools}
+
+
+def _shipped_embedder() -> Embedder:
+    return embedder_for(Options())

@@ -44,9 +44,9 @@ def _print(decision: Decision, output: str) -> None:
 
         show_decision(decision)
     elif output == "markdown":
-        from orchestrator.llm.context import for_decision
+        from orchestrator.llm.context import decision_context
 
-        echo_text(for_decision(decision).markdown)
+        echo_text(decision_context(decision).markdown)
     else:
         echo_json(decision.tools(output))  # type: ignore[arg-type]
 

@@ -20,10 +20,8 @@ def external_storage(url: str) -> "ExternalStorage":
     """Return the external storage in a bucket, for the data converter of clients and workers.
 
     The region, the endpoint and the keys come from the cloud's own variables and files. Each payload opens a
-    connection, so nothing needs to be closed.
-
-        converter = dataclasses.replace(DataConverter.default, external_storage=external_storage("s3://payloads"))
-        client = await Client.connect(address, data_converter=converter, plugins=[plugin])
+    connection, so nothing needs to be closed. A workflow's client and its worker use the same data converter:
+    `dataclasses.replace(DataConverter.default, external_storage=external_storage("s3://payloads"))`.
 
     Args:
         url: `s3://BUCKET` or `gs://BUCKET`. The bucket must exist.
@@ -34,6 +32,14 @@ def external_storage(url: str) -> "ExternalStorage":
     Raises:
         InvalidConfig: The URL is malformed.
         MissingExtra: The package for this kind of bucket is not installed: the extra `s3` or `gcs`.
+
+    Examples:
+        >>> from orchestrator import InvalidConfig, external_storage
+        >>> try:
+        ...     external_storage("payloads")
+        ... except InvalidConfig as error:
+        ...     print(error)
+        external_storage='payloads': give s3://BUCKET or gs://BUCKET
     """
     parts = urlsplit(url)
     if parts.scheme not in KINDS or not parts.netloc or parts.path.strip("/"):
