@@ -11,7 +11,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import (
+    Catalogue,
+    Connections,
+    McpConfig,
+    OrchestratorPlugin,
+    PlanRequest,
+    Router,
+    RouteRequest,
+    RunRequest,
+    RunResult,
+    Store,
+    ToolCall,
+    make_plan,
+)
 from orchestrator.cli.routing.decision_view import show_decision
 from orchestrator.cli.routing.plan_view import show_run
 from orchestrator.cli.runs.temporal import Target, connect
@@ -19,22 +32,11 @@ from orchestrator.cli.runs.worker import make_worker
 from orchestrator.cli.shared.output import clean_stdout, console
 from orchestrator.cli.tools.import_tools import store_tools
 from orchestrator.errors import Unavailable
-from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.sync import ServerReport, sync
-from orchestrator.options import Options
-from orchestrator.planning.planner import plan
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import ToolCall
-from orchestrator.records.plan import PlanRequest
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.run import RunRequest, RunResult
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
-from orchestrator.temporal.client.devserver import dev_server, settle
+from orchestrator.temporal.client.devserver import settle
 from orchestrator.temporal.worker.executors import Executors
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator.testing import dev_server
 
 HERE = Path(__file__).parent
 STORE = HERE.parent / ".toolroute" / "demo"
@@ -69,8 +71,7 @@ def headline(out: Console, number: int, text: str) -> None:
 async def learn(out: Console, config: McpConfig) -> None:
     """List the servers once and store their tools with the sample catalogue's in a folder store."""
     headline(out, 1, "List three real MCP servers once and store their tools in a folder")
-    options = Options()
-    store = Store(STORE, embedder=lambda: embedder_for(options))
+    store = Store(STORE)
 
     def show_report(report: ServerReport) -> None:
         out.print(
@@ -133,7 +134,8 @@ async def run_in_process(out: Console, config: McpConfig) -> None:
     async with Router(store=STORE) as router, Connections(config) as connections:
         decision = await router.route(RouteRequest(query=DURABLE_TASK, tenant=TENANT))
         executors = Executors()
-        for step in plan(PlanRequest(decision=decision)).steps:
+        plan = await make_plan(None, PlanRequest(decision=decision))
+        for step in plan.steps:
             tool = decision.tool(step.tool)
             if tool is not None:
                 call = ToolCall(tenant=TENANT, tool=tool, arguments=step.arguments)

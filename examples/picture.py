@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME
 
 from examples.demo import HERE, STORE, TENANT
+from orchestrator import Router
 from orchestrator.cli.routing.decision_view import show_decision
-from orchestrator.runtime.router import Router
 
 TASK = "turn 9:00 Berlin time into Tokyo time"
 SVG = """\

@@ -52,7 +52,7 @@ class Context:
     Examples:
         >>> from orchestrator import Context
         >>> Context(markdown="## Task", room=6_000).tokens
-        4
+        2
     """
 
     markdown: str
