@@ -1,11 +1,10 @@
 """Gate and confidence: the features of their maps, and the limits of a tool's probability."""
 
-import numpy as np
 import pytest
 
 from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.calibration import CONFIDENCE, GATE, shipped, top_features
+from orchestrator.index.calibration import CONFIDENCE, GATE, shipped
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.pipeline.sentences import ORDER
 from orchestrator.records.request import RouteHint, RouteRequest
@@ -63,11 +62,3 @@ def test_the_only_tool_of_a_catalogue_is_claimed_if_it_fits() -> None:
     with Router(Catalogue([tool("weather:current_weather", "Get the current weather of a city")])) as router:
         assert router.route_sync("what is the weather like in Oslo?").confidence >= 0.5
         assert router.route_sync("book a flight").recommended == ()
-
-
-@pytest.mark.parametrize("chance", [0.0, 1e-4, 0.5])
-def test_the_only_candidate_may_be_improbable(chance: float) -> None:
-    rows = np.zeros((1, len(KEYWORD) + len(SEMANTIC)))
-    features = top_features(np.array([chance]), rows, [1.0, 1.0, 0.0, 1.0])
-    confidence = shipped().confidence.chance(features)
-    assert 0 <= confidence < 1

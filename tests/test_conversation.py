@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.pipeline.conversation import LEANING, MAX_CHARS, earlier_texts
+from orchestrator.pipeline.conversation import LEANING, earlier_texts
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.runtime.router import Router
@@ -28,13 +28,6 @@ def test_a_turn_with_few_words_of_its_own_leans_on_the_turn_before(query: str) -
     turns = [Turn(text=PULLS), Turn(text="Three.", role="assistant")]
     assert earlier_texts(query, turns) == ((PULLS, LEANING),)
     assert earlier_texts("book a desk and open the repo", turns) == earlier_texts(query, []) == ()
-
-
-def test_short_turns_lean_back_to_the_one_that_stood_alone_each_weighing_less() -> None:
-    turns = [Turn(text="book a desk, open the repo"), Turn(text=PULLS), Turn(text="and the repo?")]
-    assert earlier_texts("again", turns) == (("and the repo?", LEANING), (PULLS, LEANING**2))
-    document = [Turn(text=PULLS), Turn(text="word " * MAX_CHARS), Turn(text=" ")]
-    assert earlier_texts("again", document) == ((PULLS, LEANING),)
 
 
 async def test_a_follow_up_within_the_offer_keeps_its_bytes_although_another_tool_is_best(router: Router) -> None:

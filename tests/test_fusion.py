@@ -1,12 +1,9 @@
 """Fusion: agreement of both legs wins, ranks are no confidence, and parts raise the tools that serve them."""
 
-import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.calibration import supported
-from orchestrator.pipeline.fusion import _raised, rrf
-from orchestrator.pipeline.odds import LONG, SHORT, server_support
+from orchestrator.pipeline.fusion import rrf
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Match
 from orchestrator.runtime.router import Router
@@ -39,25 +36,6 @@ async def test_a_request_is_merged_as_it_asks(router: Router) -> None:
     assert [*by_ranks] != [*learnt]
     scores = [match.probability for match in by_ranks.values()]
     assert scores == sorted(scores, reverse=True)
-
-
-def test_a_tool_that_serves_a_part_scores_half_of_its_chance_there_and_less_than_the_best() -> None:
-    chances = np.array([[0.9, 0.1, 0.8, 0.0], [0.0, 0.2, 0.0, 0.9]])
-    assert _raised(np.array([0.6, 0.3, 0.1, 0.1]), chances).tolist() == pytest.approx([0.6, 0.3, 0.4, 0.45])
-    raised = _raised(np.array([0.3, 0.2, 0.1, 0.1]), chances)
-    assert int(raised.argmax()) == 0
-    assert _raised(np.zeros(0), np.zeros((2, 0))).tolist() == []
-
-
-def test_in_a_long_task_a_tool_is_lowered_by_what_its_server_lacks() -> None:
-    of, chances = np.array([0, 0, 1, 2]), np.array([0.6, 0.1, 0.3, 0.0])
-    said = server_support(of, chances, LONG)
-    assert said[0] == said[1] == 1 > said[2] > said[3] > 0
-    assert server_support(of, chances, SHORT).tolist() == [1, 1, 1, 1]
-    lower = supported(chances, said)
-    assert lower[:2].tolist() == chances[:2].tolist()
-    assert 0 < lower[2] < chances[2]
-    assert supported(np.array([1.0]), 0.1).tolist() == [1.0]  # What is certain stays certain.
 
 
 async def test_an_example_in_a_description_finds_its_tool() -> None:

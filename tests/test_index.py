@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.always import DEFAULT_CAPABILITIES
 from orchestrator.index.documents import Document
-from orchestrator.index.embed import SemanticIndex
 from orchestrator.index.index import Index
 from orchestrator.records.tool import Tool
 from tests.catalogues import sample, tool
@@ -64,12 +63,3 @@ def test_a_rebuild_reads_only_the_tools_that_changed(monkeypatch: pytest.MonkeyP
     assert grown.catalogue[changed.key] == changed
     assert Index(tools, earlier=grown).flags.keys() == {poisoned.key}
     assert sorted(read) == [poisoned.key, changed.key]
-
-
-def test_a_server_is_as_near_as_its_tools_that_pass() -> None:
-    vectors = np.array([[1, 0], [0.6, 0.8], [0, 1], [0, 1]], np.float32)
-    index = SemanticIndex([tool(key) for key in ("a:one", "a:two", "b:three", "b:four")], vectors)
-    passing = np.array([False, True, True, False])
-    cosines = index.score(np.array([[1, 0]], np.float32), passing).astype(np.float64)
-    assert cosines[0].tolist() == pytest.approx([-1, 0.6, 0, -1])
-    assert index.server_scores(cosines, np.arange(2), passing)[0].tolist() == pytest.approx([0.6, 0])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.index.intent import action_of, begins_action, known_actions, name_words, reads_only
+from orchestrator.index.intent import reads_only
 from orchestrator.records.tool import Annotations
 from tests.catalogues import tool
 
@@ -61,16 +61,3 @@ def test_a_description_that_begins_with_anything_but_reading_makes_a_tool_wait(
     name: str, description: str, reads: bool
 ) -> None:
     assert reads_only(tool(f"notes:{name}", description)) is reads
-
-
-def test_a_word_is_an_action_where_a_tool_is_named_for_it_and_described_by_it() -> None:
-    assert action_of(tool("a:snooze_alarm", "Snooze the alarm")) == "snooze"
-    assert action_of(tool("a:alarm_off", "The alarm's switch")) == ""
-    assert name_words(tool("github:github_list_issues")) == ["list", "issues"]
-
-
-def test_a_text_begins_with_an_action_or_a_question_after_words_that_say_nothing() -> None:
-    for text in ("please create it", "and who was it", "could you find it"):
-        assert begins_action(text, known_actions()), text
-    for text in ("the bugs of Ana", "managers", ""):
-        assert not begins_action(text, known_actions()), text

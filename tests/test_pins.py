@@ -17,7 +17,7 @@ from orchestrator.records.tool import Annotations, Tool
 from orchestrator.runtime.router import Router
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.trust.audit import Audit
-from orchestrator.trust.definition_changes import differences, quarantined
+from orchestrator.trust.definition_changes import quarantined
 from tests.catalogues import taking, tool
 from tests.command_line import Run, digest_at_terminal, trusting
 from tests.servers.start import config, entry, text_of
@@ -100,12 +100,6 @@ def test_a_further_parameter_waits_at_any_depth(depth: str) -> None:
 def test_a_claim_to_only_read_waits_as_it_would_end_the_questions() -> None:
     sends = tool("web:post", "Send a form to an address")
     assert "claims to only read" in quarantined(sends, changed(sends, annotations=READS), "safe")
-
-
-def test_a_difference_shows_both_definitions() -> None:
-    [token, url] = differences(LOOK, changed(input_schema=taking("url", url="The address", token="Your token")))
-    assert (token.part, token.before, "Your token" in token.now) == ("parameter token", "", True)
-    assert (url.part, "Its address" in url.before, "The address" in url.now) == ("parameter url", True, True)
 
 
 def test_a_definition_that_waits_is_asked_about_under_every_policy_but_never() -> None:

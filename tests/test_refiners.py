@@ -2,13 +2,10 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.documents import is_outdated
-from orchestrator.index.index import Index
-from orchestrator.pipeline.refiners.ordering import in_turn
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind
 from orchestrator.runtime.router import Router
@@ -16,22 +13,6 @@ from tests.catalogues import sample, tool
 
 THREE = "refund charge ch_3PqX, then create a jira issue for the bug, and then tell the team in the channel"
 """Three parts, each of another server."""
-
-
-@pytest.mark.parametrize(
-    ("scores", "chances", "ahead", "most", "order"),
-    [
-        ([0.9, 0.6, 0.5, 0.4], [[0.9, 0.8, 0.7, 0], [0, 0, 0, 0.9]], 1, 4, [0, 3, 1, 2]),
-        ([0.9, 0.8, 0.3, 0.3], [[0, 0.9, 0, 0.9], [0, 0, 0.9, 0]], 2, 4, [0, 1, 2, 3]),
-        ([0.9, 0.5, 0.4, 0.3, 0.3], [[0.9, 0, 0, 0, 0], [0, 0, 0, 0, 0.9]], 1, 2, [0, 4, 1, 2, 3]),
-        ([0.9, 0.5, 0.4], [[0, 0, 0], [0, 0, 0]], 1, 3, [0, 1, 2]),
-    ],
-    ids=["an unserved part brings its tool forward", "what leads stays", "only so many take turns", "no part, no turn"],
-)
-def test_parts_take_turns(
-    scores: list[float], chances: list[list[float]], ahead: int, most: int, order: list[int]
-) -> None:
-    assert in_turn(scores, np.array(chances), ahead=ahead, most=most) == order
 
 
 @pytest.mark.parametrize("hint", list(RouteHint))
@@ -91,9 +72,6 @@ async def test_a_tool_that_says_it_is_deprecated_stands_behind_what_took_its_pla
         assert (await router.route("look up the go doc of package fmt")).matches[0].tool.name == "describe_go_package"
         first = (await router.route("get the messages of the chat")).matches[0]
         assert "its description calls it deprecated" in first.why
-    factors = Index(Catalogue(tools)).deprecation_factor
-    assert factors is not None
-    assert sorted(factors) == [0.02, 0.2, 1.0]
 
 
 @pytest.mark.parametrize(

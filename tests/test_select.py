@@ -3,12 +3,9 @@
 import pytest
 
 from orchestrator import Router
-from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
-from orchestrator.catalogue.tokens import compact, count_tokens
-from orchestrator.pipeline.matches import fit
 from orchestrator.pipeline.select import by_popularity, recommend, repeated
-from orchestrator.records.tool import Match, Tool
+from orchestrator.records.tool import Match
 from tests.catalogues import sample, taking, tool
 
 SEARCH = "Search the web for pages about anything and return the best"
@@ -65,30 +62,6 @@ def test_where_nothing_matched_the_most_used_and_best_kept_come_first() -> None:
     usage |= {"kept": {"usage": "5", "maturity": "stable"}, "used": {"usage": "70"}, "odd": {"usage": "often"}}
     tools = [tool(f"a:{name}", labels=labels) for name, labels in usage.items()]
     assert [tools[place].name for place in by_popularity(tools)] == ["used", "kept", "new", "old", "unknown", "odd"]
-
-
-def tokens(tool: Tool) -> int:
-    return count_tokens(compact(export([tool], "openai")[0]))
-
-
-FOUND = [Match(tool=known, probability=0.5) for known in list(sample())[:10]]
-RUNGS = [sum(tokens(shrink(match.tool)) for match in FOUND) for shrink in LADDER]
-
-
-@pytest.mark.parametrize("rung", range(3))
-def test_schemas_shrink_together_and_just_as_far_as_the_cap_demands(rung: int) -> None:
-    assert sorted(set(RUNGS), reverse=True) == RUNGS
-    kept, dropped = fit(FOUND, RUNGS[rung], tokens)
-    assert dropped == []
-    assert [match.tool for match in kept] == [LADDER[rung](match.tool) for match in FOUND]
-
-
-def test_below_the_smallest_rung_the_tail_is_dropped() -> None:
-    kept, dropped = fit(FOUND, RUNGS[-1] // 2, tokens)
-    assert 0 < len(kept) < len(FOUND)
-    assert sum(tokens(match.tool) for match in kept) <= RUNGS[-1] // 2
-    assert keys(kept) + keys(dropped) == keys(FOUND)
-    assert fit(FOUND, 1, tokens) == ([], FOUND)
 
 
 def test_a_shrunk_tool_keeps_its_key_its_hash_and_its_required_parameters() -> None:
