@@ -275,7 +275,7 @@ def test_a_node_in_toolroutes_own_environment_comes_behind_the_machines(
         program.parent.mkdir(exist_ok=True)
         program.write_text("")
         program.chmod(0o700)
-    monkeypatch.setattr(launch, "_OWN", own)
+    monkeypatch.setattr(launch, "_FOLDER_OF_PYTHON", own)
     monkeypatch.setenv("PATH", f"{own}:{machine}")
     runner, other = launch.Launch(command="npx"), launch.Launch(command="tool")
     assert (runner.executable, other.executable) == (str(machine / "npx"), str(own / "tool"))

@@ -13,6 +13,7 @@ from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitResult
 
 from orchestrator import Approve
+from orchestrator.common.atomic_file import lock_of
 from orchestrator.trust.approvals import Approvals, mark
 from tests.command_line import command
 from tests.gateway import Served, keys
@@ -74,6 +75,19 @@ async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path,
         now = {"tool": "time:get_current_time", "arguments": {"timezone": "UTC"}}
         assert not (await client.call_tool("call_tool", now)).is_error, "what only reads asks nobody"
     assert await allowed() == []
+
+
+async def test_an_approval_that_waits_for_its_file_delays_no_other_tenant(tmp_path: Path) -> None:
+    async with asking(tmp_path, "auto", ("accept", {"allow": "this tool"})) as (client, asked, served):
+        await served.search(tenant="org:2")
+        file = Approvals("org:1").path
+        file.parent.mkdir(parents=True)
+        with lock_of(file):
+            call = asyncio.create_task(client.call_tool(**add()))
+            await until(lambda: asked)
+            assert (await served.search(tenant="org:2"))["matches"]
+        assert text_of(await call) == "3"
+    assert await allowed() == ["quick:add"]
 
 
 async def test_a_question_shows_every_argument(tmp_path: Path) -> None:

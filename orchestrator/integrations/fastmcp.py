@@ -154,6 +154,7 @@ class ToolRouterSearch(BaseSearchTransform):
         return results
 
     def _who(self, context: Context) -> Conversation:
+        # As routing reads an empty tenant.
         tenant = who_is(self._toolbox.tenant, context) or LOCAL
         actor = who_is(self._toolbox.actor, context)
         # FastMCP's own `session_id` is another one for each request.
@@ -173,6 +174,7 @@ class ToolRouterSearch(BaseSearchTransform):
                     ok = not getattr(result, "is_error", False)
                     return result
                 finally:
+                    # Also for a call that raised: a failure is a result that later searches learn from.
                     ms = (time.monotonic() - started) * 1_000
                     used(Use(tool=key, ok=ok, ms=ms))
 

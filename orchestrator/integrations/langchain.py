@@ -117,6 +117,7 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     async def _chosen(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         agent_tools = [tool for tool in request.tools if isinstance(tool, BaseTool)]
+        # The provider runs these tools itself. They have no description that could be routed.
         provided = [tool for tool in request.tools if not isinstance(tool, BaseTool)]
         conversation = exchanges(request.messages)
         name = _turn(request.messages)

@@ -84,6 +84,7 @@ class RoutedSession:
             self._seen = Delta.between(
                 [*self._seen.offered, *(catalogue[key] for key in self._keep)], ()
             )
+        # A tool without a connection could be read about and never called.
         servers = self._connections.config.servers
         matched = [match.tool for match in self.decision.matches if match.tool.server in servers]
         self.delta: Delta = Delta.between(
@@ -97,6 +98,7 @@ class RoutedSession:
         try:
             if self._used:
                 await self._router.record(self.decision, used=self._used, actor=self._actor)
+        # Raised here, it would hide an error of the caller's own block.
         except ToolrouteError as error:
             logger.warning("the outcome of the task was not recorded: %s", error)
 

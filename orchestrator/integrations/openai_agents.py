@@ -118,6 +118,7 @@ class ToolRoutedModel(Model):
             raise ModelBehaviorError(
                 f"the model called {', '.join(wrong)}, which was not offered for this task (enforce=True)"
             )
+        # A response without calls is the last one of its turn.
         if not called:
             await self._toolbox.record(exchanges(asked["input"]), asked["model_settings"])
 
@@ -140,9 +141,9 @@ def catalogue_tools(
     Args:
         router: The workflow's ToolRouter.
         decision: The Decision. The agent gets its matches, best first.
-        approve: The policy for calls that wait for a person, with the SDK's own `needs_approval`: `never`, `always`,
-            `changes` (all tools that are not known to only read), or `destructive` (without tools that deny to destroy
-            anything).
+        approve: The policy for calls that wait for a person, with the SDK's own `needs_approval`. `changes`: all tools
+            that are not known to only read. `destructive`: without tools that deny to destroy anything. Or `always`, or
+            `never`.
 
     Raises:
         InvalidInput: There is no such policy.

@@ -160,6 +160,7 @@ class Toolbox:
         tenant = who_is(self.tenant, context)
         actor = who_is(self.actor, context)
         key = _turn_key(tenant, exchanges, name)
+        # Without a name or a call, the same texts may be those of another conversation.
         has_begun = bool(name or (exchanges and exchanges[-1].calls))
         turn = self._turns.get(key) if has_begun else None
         if turn is None or not turn.tools.keys() >= {*names}:
@@ -179,12 +180,14 @@ class Toolbox:
     ) -> _Turn:
         """Return the turn with the tools that a Decision adds to those of earlier turns."""
         earlier = begun or self._turns.get(_key(tenant, exchanges[:-1])) or _Turn()
+        # Tools that were called stay, because a model reads its own earlier calls as an offer.
         called = [name for exchange in exchanges for name in exchange.calls]
         before = list(dict.fromkeys([*self.keep, *earlier.names, *called]))
         by_name = {tool.name: tool for tool in tools}
         seen = tuple(by_name[name] for name in before if name in by_name)
         decision = await self.decide(tools, exchanges, tenant, actor)
         delta = decision.delta(Delta(new=seen)) if decision else Delta.between(seen, tools)
+        # Earlier tools come first and unchanged, so that the provider's cache of the prompt holds.
         offered = [tool.name for tool in delta.offered]
         names = tuple(dict.fromkeys([*before, *offered]))
         turn = begun or _Turn()
@@ -232,6 +235,7 @@ class Toolbox:
         """
         key = _turn_key(who_is(self.tenant, context), exchanges, name)
         turn = self._turns.get(key)
+        # Without a Decision there is nothing that the calls could confirm.
         if turn is None or turn.decision is None:
             return
         used = list[Use]()
@@ -313,7 +317,7 @@ def report(on_decision: OnDecision | None, decision: Decision) -> None:
         return
     try:
         on_decision(decision)
-    except Exception as error:
+    except Exception as error:  # Of any kind, because the function is the user's.
         logger.warning("on_decision failed (%s: %s)", type(error).__name__, error)
 
 

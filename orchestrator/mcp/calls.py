@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 from orchestrator.catalogue.export import check_arguments, read_arguments
-from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.mcp.passed_messages import request_meta
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
@@ -117,17 +116,6 @@ class Call:
         if left <= 0:
             raise ServerUnavailable(f"{self.key}: the deadline passed before the call was sent")
         return left
-
-    def progress(self, secrets: Secrets) -> OnProgress | None:
-        """Return `on_progress` with redacted words."""
-        pass_on = self.on_progress
-        if pass_on is None:
-            return None
-
-        async def redacted(progress: float, total: float | None, message: str | None) -> None:
-            await pass_on(progress, total, message and secrets.redact(message))
-
-        return redacted
 
     def rename(self, live: Tool) -> tuple[str, ...]:
         """Call the tool by its present name. If the name changed, a warning names both."""

@@ -323,6 +323,7 @@ class Connections:
 
     def renew(self, config: Config) -> None:
         """Take another configuration over: the connections of servers that it changes close when nobody uses them."""
+        # A typing error in the file must not end a server that works.
         renewed = McpConfig.of(config).keeping(self.config)
         same = {
             name for name, spec in renewed.servers.items() if self.config.servers.get(name) == spec

@@ -211,6 +211,7 @@ def _block_text(block: "ContentBlock") -> str:
 
 def _shortened(value: dict[str, Any], max_tokens: int) -> dict[str, Any] | None:
     """Return structured content with shorter lists and texts that fits, or None if shortening is not enough."""
+    # Shorter lists first: a model reads the shape of the data from a few items.
     for most_items in _MOST_ITEMS:
         short: dict[str, Any] = _short(value, most_items)
         if _fits(short, max_tokens):

@@ -141,13 +141,13 @@ class Session:
         """Return a callback that extends the time limit with each progress of the call."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        pass_on = call.progress(self._secrets)
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             if call.deadline is None and not timeout.expired() and not self._requests.waiting:
                 timeout.reschedule(progress_deadline(loop.time(), begun, limit_s))
-            if pass_on is not None:
-                await pass_on(progress, total, message)
+            if call.on_progress is not None:
+                words = message and self._secrets.redact(message)
+                await call.on_progress(progress, total, words)
 
         return progressed
 

@@ -119,6 +119,7 @@ async def sync(
         else:
             former = [tool for tool in stored.of_server(server) if tool.kind.is_served]
             listing = _Listing(tenant, server, entries[server], connections.config.file)
+            # One after the other, because each write replaces the tenant's manifest.
             async with writing:
                 changes = await asyncio.to_thread(listing.store, store, listed, former)
             seconds = time.monotonic() - began
@@ -135,6 +136,7 @@ async def sync(
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     reports = tuple(task.result() for task in tasks)
+    # Empty ones, too: they remove the error of an earlier listing.
     errors = {report.server: report.error for report in reports}
     await asyncio.to_thread(store.records.note_failures, tenant, errors, entries)
     return SyncReport(tenant=tenant, servers=reports)

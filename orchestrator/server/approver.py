@@ -3,6 +3,7 @@
 `trust.approval_rules` decides whether somebody is asked. This is how the client asks.
 """
 
+import asyncio
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,8 +33,7 @@ from orchestrator.trust.audit import Entry, arguments_digest
 from orchestrator.trust.definition_changes import is_quarantined
 
 MOST_ASKED = 20_000
-"""The characters of a call that a question shows. Nobody approves a longer call here, because nobody has seen all of
-it."""
+"""The characters of a call that a question shows. A longer call is not approved here: nobody has seen all of it."""
 _MOST_OF_A_DESCRIPTION = 200
 """The characters of a server's own words in a question. A long text could push what matters out of sight."""
 _MOST_SESSIONS = 1_000
@@ -201,12 +201,15 @@ class Approver:
         """Remember an approval that lasts for the session or longer."""
         if choice == "this session":
             self._sessions[who] = {*self._sessions.get(who, ()), mark(tool, entry)}
-        elif choice == "this tool":
-            Approvals(who.tenant).allow([tool], entry)
+            return
+        tools = list[Tool]()
+        if choice == "this tool":
+            tools = [tool]
         elif choice == "this server":
-            Approvals(who.tenant).allow(
-                await self._gateway.servers(who.tenant).tools_beside(tool), entry
-            )
+            tools = await self._gateway.servers(who.tenant).tools_beside(tool)
+        if tools:
+            # In a thread, because another process may hold the lock of the file.
+            await asyncio.to_thread(Approvals(who.tenant).allow, tools, entry)
 
     async def _answer(self, context: Context, params: CallToolRequestParams, asked: _Asked) -> Any:
         if not can_ask_by_form(context):

@@ -51,8 +51,7 @@ class TenantServers:
     Attributes:
         pool: The connections, through which servers ask and tell only this tenant's clients.
         subscriptions: The subscriptions to resources.
-        shown: The last definition of each tool that clients were shown, by key. So a call after a change can report the
-            change.
+        shown: The last definition of each tool that clients were shown, by key. A call after a change reports it.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The tool `search` of the gateway: the best tools for a task, and the complete definitions of named tools."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -101,8 +101,11 @@ class ToolSearch:
             )
         )
         offers = await servers.offers({match.tool.server for match in decision.matches})
+        hidden = {match.tool.key for match in decision.matches if not _has_plain_name(match.tool)}
         usable = [
-            match for match in decision.matches if _is_usable(match.tool, servers, offers, unlisted)
+            match
+            for match in decision.matches
+            if match.tool.key not in hidden and _is_usable(match.tool, servers, offers, unlisted)
         ]
         fitting, too_long = fit(usable[:1], _MAX_TOKENS, definition_tokens)
         matches = [*(fitting or too_long), *usable[1 : asked.limit]]
@@ -117,7 +120,7 @@ class ToolSearch:
         return {
             **_answer(decision, matches, offers, first_complete=bool(fitting)),
             "warnings": [
-                *warnings_within(profile, _plain_warnings(decision), servers.names),
+                *warnings_within(profile, _plain_warnings(decision, hidden), servers.names),
                 *map(_too_long_warning, too_long),
                 *self._server_warnings.new_for(who, _server_warnings(servers, unlisted, matches)),
             ],
@@ -166,27 +169,25 @@ def _is_usable(
 ) -> bool:
     """Return True if a client's model can call the tool.
 
-    The stored tools of a server that is not listed yet belong to another entry of that name. A name that acts on its
-    reader is not shown.
+    The stored tools of a server that is not listed yet belong to another entry of that name.
     """
     return (
         servers.can_call(tool)
         and tool.server not in unlisted
         and is_visible_to("model", tool, offers[tool.server])
-        and _has_plain_name(tool)
     )
 
 
 def _has_plain_name(tool: Tool) -> bool:
+    """Return True unless the name acts on its reader. Such a tool is not shown."""
     return tool.labels.get(VOUCHED) == "yes" or has_plain_name(tool.name)
 
 
-def _plain_warnings(decision: Decision) -> list[str]:
-    """Return the Decision's warnings without those that quote the name of a tool that is not shown."""
-    hidden = [match.tool.key for match in decision.matches if not _has_plain_name(match.tool)]
+def _plain_warnings(decision: Decision, hidden: Collection[str]) -> list[str]:
+    """Return the Decision's warnings without those that quote the key of a tool that is not shown."""
     kept = [warning for warning in decision.warnings if not any(key in warning for key in hidden)]
     if hidden:
-        servers = ", ".join(dict.fromkeys(key.partition(":")[0] for key in hidden))
+        servers = ", ".join(sorted({key.partition(":")[0] for key in hidden}))
         kept.append(
             f"tools of {servers} are not shown, because their names act on their reader; see `toolroute tools list`"
         )

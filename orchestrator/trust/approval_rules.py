@@ -29,6 +29,7 @@ def needs_approval(
     """
     if approve is Approve.NEVER:
         return False
+    # A lasting approval was given for another definition, or for a policy that asks less.
     if approve is Approve.ALWAYS or is_quarantined(tool):
         return True
     if reads_only(tool) or mark in allowed:

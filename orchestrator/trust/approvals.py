@@ -42,6 +42,7 @@ class Approvals:
     def allow(self, tools: Iterable[Tool], entry: str) -> None:
         """Allow these tools of a server with their present definitions, until the approval is withdrawn."""
         with self._locked():
+            # Read under the lock: what another process has just allowed stays.
             self._write(self.read() | {tool.key: mark(tool, entry) for tool in tools})
 
     def withdraw(self, names: Collection[str]) -> list[str]:

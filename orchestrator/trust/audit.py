@@ -157,6 +157,7 @@ class Audit:
         if not lines:
             return
         try:
+            # Somebody may have removed the folder since the last line.
             self.check()
             with self._locked():
                 self._append(lines)
@@ -245,6 +246,7 @@ class Audit:
             file.write(b"\n" + line if was_cut else line)
             file.flush()
             is_full = file.tell() > MAX_BYTES
+        # After the line, so that the file that is put aside ends with its last number.
         first = head.first if head else 1
         if is_full:
             first = self._begin_another_file(number, first)

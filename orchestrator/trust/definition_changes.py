@@ -174,6 +174,7 @@ def _other_action(before: Tool, now: Tool) -> str:
 
 def _first_action(tool: Tool) -> str:
     """Return the first word of a description, as a stem, unless that is the tool's own name."""
+    # A whole description takes long to split, and the first word decides.
     first = next(iter(split_words(tool.description[:100])), "")
     return "" if first in name_words(tool)[1:] else stem(first)
 
@@ -182,6 +183,7 @@ def _of_passages(before: Tool, now: Tool) -> Iterator[Difference]:
     """Yield the passages of a definition's texts that say something new. New parameters are reported apart."""
     accepted_words = _words(before)
     accepted = frozenset(accepted_words)
+    # Each new parameter is a difference of its own, and its text would be a second one.
     now = _without_new_parameters(before, now)
     passages = [
         passage
@@ -305,6 +307,7 @@ def _parameters_by_name(tool: Tool) -> dict[str, Any]:
 
 def _inner_names(tool: Tool) -> Counter[str]:
     """Return the names of all properties at any depth of a tool's schema, and how often each occurs."""
+    # Counted, because a name that another object has already is new in this one.
     names = Counter[str]()
     remaining: list[Any] = [parameters(tool)]
     while remaining:

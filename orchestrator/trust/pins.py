@@ -65,6 +65,7 @@ def judged(
         tools.append(judged_tool)
         if pin is not None and is_quarantined(judged_tool):
             kept[tool.name] = pin
+    # Bounded, because a server could list and drop names without end.
     kept = dict([*kept.items()][-_MOST_PINS:])
     if kept != kept_before:
         gone = kept_before.keys() - kept.keys()
@@ -152,6 +153,7 @@ def accept(store: Store, tenant: str, tools: Mapping[str, Tool]) -> None:
                 raise InvalidInput(
                     f"{tool.key} was not accepted: it has changed since it was shown. Read it again"
                 )
+        # Read before the exchange: a pin that another process writes meanwhile is not removed below.
         pins = store.records.accepted(tenant, server, entry)
         store.exchange_tools(tenant, server, [(tool, _vouched(tool)) for tool in stored])
         accepted = {tool.name: pins[tool.name] for tool in stored if tool.name in pins}

@@ -18,6 +18,7 @@ async def ask(request: Request) -> Response:
     task = request.query_params.get("task", "").strip()
     if not task:
         catalogue = await scope.router.engine.catalogue(scope.tenant)
+        # The form says how much is searched.
         counts = {"tools": len(catalogue), "servers": len(catalogue.places)}
         return page(request, "ask.html", asked="", kept=False, shown=None, **counts)
     asked = RouteRequest(query=task, tenant=scope.tenant, actor=os_user())

@@ -32,6 +32,7 @@ async def measure(request: Request, form: FormData) -> Response:
     """Search the tools by their own words, and show how many are found."""
     scope = Scope.of(request)
     catalogue = await scope.router.engine.catalogue(scope.tenant)
+    # At equal distances and not by chance, so that a second look at the page shows the same.
     step = max(1, math.ceil(len(catalogue) / SAMPLE))
     sample = catalogue.tools[::step]
     unfound = [tool.key for tool in sample if not await _finds_itself(scope, tool)]

@@ -49,6 +49,7 @@ def _rows(first: Shown, second: Shown) -> Iterator[dict[str, Any]]:
     """Yield each match of either Decision with its rank and its probability in both."""
     before = _ranked(first)
     after = _ranked(second)
+    # In the order of the later Decision. What it has lost comes last.
     for tool in dict.fromkeys([*after, *before]):
         yield {"tool": tool, "before": before.get(tool), "after": after.get(tool)}
 

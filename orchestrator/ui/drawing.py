@@ -75,6 +75,7 @@ def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> GraphDrawing | None
 def _columns(edges: Sequence[Edge], hops: Mapping[str, int]) -> list[list[str]]:
     """Return the tools of the edges in columns, by their distance from the first tools."""
     keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.to))
+    # `groupby` joins neighbours only.
     in_order = sorted(keys, key=lambda key: hops.get(key, 0))
     columns = groupby(in_order, key=lambda key: hops.get(key, 0))
     return [list(column) for _, column in columns]

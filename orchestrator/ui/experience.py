@@ -30,6 +30,7 @@ async def experience(request: Request) -> Response:
     outcomes = await asyncio.to_thread(scope.outcomes)
     stats = figures(outcomes)
     partners = await scope.together()
+    # Tools of past tasks may be gone from the catalogue.
     index = await scope.router.engine.index(scope.tenant)
     catalogue = index.catalogue
     edges: list[Edge] = []

@@ -43,6 +43,7 @@ class Guard(BaseHTTPMiddleware):
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         cookie = f"toolroute_{request.url.port}"  # Browsers send cookies to every port of a host.
         if self._is_right(request.query_params.get("token", "")):
+            # To an address without the token, which histories and pictures of the screen would keep.
             response: Response = RedirectResponse(
                 "/" + quote(request.scope["path"].lstrip("/")), 303
             )
@@ -78,6 +79,7 @@ def changing(
 
     async def endpoint(request: Request) -> Response:
         async with request.form(max_files=2, max_fields=20) as form:
+            # A page of another site can send a form here with the browser's cookie.
             if not compare_digest(str(form.get("form", "")).encode(), form_token(request).encode()):
                 raise HTTPException(
                     403,

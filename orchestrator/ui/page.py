@@ -41,6 +41,7 @@ class Paged(Generic[T]):
 def page_number(request: Request) -> int:
     """Return the number of the page that the query asks for, counted from 1."""
     text = request.query_params.get("page", "1")
+    # `int` also reads other digits, and takes long for a very long text.
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         return 1
     return min(max(int(text), 1), _MOST_PAGES)

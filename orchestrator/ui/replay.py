@@ -37,6 +37,7 @@ async def replay(request: Request, form: FormData) -> Response:
             "past tasks are kept in a store: start `toolroute ui` without --catalogue, or with --store"
         )
     tasks = replaying.tasks_of(await asyncio.to_thread(scope.outcomes))[-_MOST:]
+    # Experience has the answers to these very tasks.
     options = replace(scope.options, experience="off")
     changed_options = replace(options, pipeline=pipeline)
     before = Router(stores=scope.stores, options=options)

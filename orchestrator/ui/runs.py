@@ -88,5 +88,5 @@ async def approve(request: Request, form: FormData) -> Response:
     await client.answer(run_id, Approval(step=step, digest=digest, allowed=allowed, by=person()))
     tools = {item.step: item.tool for item in progress.steps} if progress else {}
     about = of_step(run_id, tools.get(step, ""), digest, allowed=allowed)
-    scope.audit(event="approval", **about)
+    await scope.audit(event="approval", **about)
     return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)

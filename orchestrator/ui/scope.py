@@ -1,5 +1,6 @@
 """The scope of the pages: one tenant's tools, past tasks, servers and runs."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,11 +49,13 @@ class Scope:
         past = self.router.engine.experience.at_hand(self.tenant)
         return used_together(past, index)
 
-    def audit(self, **fields: Any) -> None:
+    async def audit(self, **fields: Any) -> None:
         """Write a line about what the person on the pages has done into the audit log, if there is one."""
         log = Audit.named(self.options.audit)
         if log is not None:
-            log.write(Entry(tenant=self.tenant, actor=person(), **fields))
+            entry = Entry(tenant=self.tenant, actor=person(), **fields)
+            # In a thread, because another process may hold the lock of the log.
+            await asyncio.to_thread(log.write, entry)
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """Return the remembered past tasks, oldest first, or nothing without a store. Blocks."""

@@ -38,6 +38,7 @@ async def _page(request: Request, *, check: bool) -> Response:
     states = {state.server: state for state in await _states(scope, counts, check=check)}
     listed_at = await _listed_at(scope)
     if check:
+        # Listed just now, whatever the store says.
         ready = [name for name, state in states.items() if state.state is Readiness.READY]
         listed_at |= dict.fromkeys(ready, time.time())
     uses = uses_by(lambda use: split_key(use.tool)[0], await asyncio.to_thread(scope.outcomes))
@@ -56,6 +57,7 @@ async def _page(request: Request, *, check: bool) -> Response:
             "listed": listed_at.get(name),
         }
         rows.append(row)
+    # What needs a person comes first.
     rows.sort(key=lambda row: not row["error"])
     return page(
         request,

@@ -38,6 +38,7 @@ async def tools(request: Request) -> Response:
     matching = [tool for tool in _of_server(index.catalogue, server) if _has_words(tool, query)]
     if only_flagged:
         matching = [tool for tool in matching if tool.key in index.flags]
+    # Who searches a name rarely means a tool that only mentions it.
     matching.sort(key=lambda tool: not _has_words_in_key(tool, query))
     return page(
         request,
@@ -81,13 +82,14 @@ async def accept_change(request: Request, form: FormData) -> Response:
             "the definition was not accepted: there is no store. Start `toolroute ui` with --store"
         )
     stored = await asyncio.to_thread(store.tool, scope.tenant, key)
+    # The person has read the definition of the page, and no other one.
     if stored is None or stored.hash != str(form.get("definition", "")):
         raise InvalidInput(
             f"the definition was not accepted: {key} has changed since this page was "
             "loaded. Load the page again and read it"
         )
     await asyncio.to_thread(accept, store, scope.tenant, {key: stored})
-    scope.audit(event="acceptance", server=stored.server, tool=key)
+    await scope.audit(event="acceptance", server=stored.server, tool=key)
     return await tool(request)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from orchestrator.common.json_input import reading, why_unread
@@ -22,7 +23,7 @@ VARIABLE = re.compile(
 )
 _BARE = re.compile(r"\$(?=[A-Za-z_])(\w+)")
 """A variable, also in Gemini CLI's notation."""
-_OWN = Path(sys.executable).parent
+_FOLDER_OF_PYTHON = Path(sys.executable).parent
 _OF_NODE = frozenset({"node", "npm", "npx", "corepack"})
 _MOST_SECRET = 65_536
 """Maximum number of characters of a file used as a value."""
@@ -83,7 +84,7 @@ class Launch:
             return self.command if shutil.which(Path(self.cwd or "", self.command)) else None
         of_node = self.command.partition(".")[0] in _OF_NODE
         path = shutil.which(self.command, path=self.path if of_node else self.env.get("PATH"))
-        path = path or shutil.which(str(_OWN / self.command))
+        path = path or shutil.which(str(_FOLDER_OF_PYTHON / self.command))
         return path and str(Path(path).absolute())
 
     @property
@@ -95,8 +96,9 @@ class Launch:
         if "PATH" in self.env:
             return self.env["PATH"]
         folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-        if str(_OWN) in folders and shutil.which("node", path=str(_OWN)):
-            folders = [*(folder for folder in folders if folder != str(_OWN)), str(_OWN)]
+        python = str(_FOLDER_OF_PYTHON)
+        if python in folders and shutil.which("node", path=python):
+            folders = [*(folder for folder in folders if folder != python), python]
         return os.pathsep.join(folders)
 
     @property
@@ -174,37 +176,44 @@ class Expansion:
     def __init__(self, environ: Mapping[str, str]) -> None:
         folder = Path.cwd()
         # VS Code and Cursor fill in these variables. The folder that a person opened there is the working folder here.
-        variables = {
-            "userHome": Path.home(),
-            "workspaceFolder": folder,
+        self._environ = {
+            "userHome": str(Path.home()),
+            "workspaceFolder": str(folder),
             "workspaceFolderBasename": folder.name,
+            "toolroutePython": sys.executable,
+            **environ,
         }
-        variables["toolroutePython"] = sys.executable
-        self._environ = {**{name: str(value) for name, value in variables.items()}, **environ}
         self.used: dict[str, str] = {}
         self.missing: list[str] = []
         self.unknown: list[str] = []
         self.unread: list[str] = []
 
+    def within(self, where: str, value: Any) -> Any:
+        """Return a JSON value with the variables in all its texts replaced."""
+        if isinstance(value, str):
+            return self.of(where, value)
+        if isinstance(value, Mapping):
+            return {name: self.within(f"{where}.{name}", item) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.within(f"{where}[{number}]", item) for number, item in enumerate(value)]
+        return value
+
     def of(self, where: str, text: str) -> str:
+        """Return a text with its variables replaced. `where` names it in errors."""
+
         def value(match: re.Match[str]) -> str:
             if path := match["file"]:
                 return self._read(where, path)
-            name, default = match["name"], match["default"]
+            name = match["name"]
             # As in a shell, `:-` also stands in for an empty value.
-            text = (
-                self._environ.get(name) or default
-                if default is not None
-                else self._environ.get(name)
-            )
-            if text is None:
+            text_of_variable = self._environ.get(name) or match["default"]
+            if text_of_variable is None and name not in self._environ:
                 self.missing.append(f"{name} (in {where})")
-            self.used[name] = text or ""
-            return text or ""
+            self.used[name] = text_of_variable or ""
+            return self.used[name]
 
-        self.unknown += [
-            f"{left} (in {where})" for left in _LEFT_OVER.findall(VARIABLE.sub("", text))
-        ]
+        for left in _LEFT_OVER.findall(VARIABLE.sub("", text)):
+            self.unknown.append(f"{left} (in {where})")
         return VARIABLE.sub(value, text)
 
     def _read(self, where: str, path: str) -> str:
@@ -217,8 +226,9 @@ class Expansion:
             return ""
         if len(content) > _MOST_SECRET:
             self.unread.append(f"{path} (in {where}): it has more than {_MOST_SECRET:,} characters")
-        self.used[f"file {path}"] = value = content.rstrip("\r\n")
-        return value
+        secret = content.rstrip("\r\n")
+        self.used[f"file {path}"] = secret
+        return secret
 
     def check(self, where: str) -> None:
         """Raise InvalidConfig for variables that are missing or not understood."""

@@ -260,14 +260,12 @@ class ServerSpec(BaseModel):
         if self.unknown:
             logger.warning("%s: unknown fields ignored: %s", where, ", ".join(self.unknown))
         command = at_home(text.of("command", self.command))
-        args = tuple(
-            at_home(text.of(f"args[{number}]", value)) for number, value in enumerate(self.args)
-        )
+        args = tuple(map(at_home, text.within("args", self.args)))
         env_file = at_home(text.of("envFile", self.env_file))
-        env = {name: text.of(f"env.{name}", value) for name, value in self.env.items()}
+        env = text.within("env", self.env)
         cwd = at_home(text.of("cwd", self.cwd)) if self.cwd else None
         url = text.of("url", self.url)
-        headers = {name: text.of(f"headers.{name}", value) for name, value in self.headers.items()}
+        headers = text.within("headers", self.headers)
         oauth = self.oauth.expanded("oauth", text.of)
         text.check(where)
         _check_headers(headers, where)

@@ -218,7 +218,7 @@ class Profile:
         values: dict[str, Any] = {}
         for name, change in changes.items():
             if change.is_fixed:
-                values[name] = _expanded(change.fixed, name, text)
+                values[name] = text.within(name, change.fixed)
         text.check(where)
         return values
 
@@ -327,16 +327,6 @@ def _check(where: str, profile: Profile) -> None:
         raise InvalidConfig(
             f"{where}: two tools of a server get the same name: give them different names"
         )
-
-
-def _expanded(value: Any, where: str, text: Expansion) -> Any:
-    if isinstance(value, str):
-        return text.of(where, value)
-    if isinstance(value, dict):
-        return {name: _expanded(item, where, text) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_expanded(item, where, text) for item in value]
-    return value
 
 
 def _view(

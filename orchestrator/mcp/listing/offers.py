@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.redact import Secrets
-from orchestrator.mcp.listing.skills import Skill
+from orchestrator.mcp.listing.skills import Skill, pages
 from orchestrator.trust.server_texts import items_for_model
 
 if TYPE_CHECKING:
@@ -117,34 +117,32 @@ class _Lists:
         self.items: dict[str, Items] = {}
         self.fresh_s = 0.0
 
-    async def read(self, page: Callable[..., Awaitable[Any]], name: str, field: str) -> None:
+    async def read(self, page_at: Callable[..., Awaitable[Any]], name: str, field: str) -> None:
         from mcp import MCPError
         from mcp.types import METHOD_NOT_FOUND
 
         items = self.items[field] = Items()
-        size = left_out = 0
-        cursor: str | None = None
-        for _ in range(_MAX_PAGES):
-            try:
-                result = await page(cursor=cursor)
-            except MCPError as error:
-                if error.code != METHOD_NOT_FOUND:  # Some servers have resources and no templates.
-                    raise
-                return
-            self._limit((result.ttl_ms or 0) / 1000)
-            for record in getattr(result, name):
-                item = record.model_dump(by_alias=True, mode="json", exclude_none=True)
-                item_size = len(compact(item))
-                if len(items) == MAX_ITEMS or size + item_size > MAX_BYTES:
-                    left_out += 1
-                    continue
-                size += item_size
-                items.append(item)
-            former = cursor
-            cursor = result.next_cursor
-            if not cursor or cursor == former or left_out > _MOST_LEFT_OUT:
-                break
-        else:
+        size = left_out = count = 0
+        has_more = False
+        try:
+            async for page in pages(page_at, _MAX_PAGES):
+                count += 1
+                has_more = bool(page.next_cursor)
+                self._limit((page.ttl_ms or 0) / 1000)
+                for record in getattr(page, name):
+                    item = record.model_dump(by_alias=True, mode="json", exclude_none=True)
+                    item_size = len(compact(item))
+                    if len(items) == MAX_ITEMS or size + item_size > MAX_BYTES:
+                        left_out += 1
+                        continue
+                    size += item_size
+                    items.append(item)
+                if left_out > _MOST_LEFT_OUT:
+                    break
+        except MCPError as error:
+            if error.code != METHOD_NOT_FOUND:  # Some servers have resources and no templates.
+                raise
+        if has_more and count == _MAX_PAGES:
             self._warn(
                 f"only {len(items):,} of its {field} are read: they stand on more than {_MAX_PAGES} pages, "
                 "which is the limit; its maker can put more on each page"

@@ -8,7 +8,8 @@ A call of this record reads a file of the skill, and checks it against the entry
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -105,18 +106,31 @@ async def read_skills(client: "Client", skip: Skip) -> list[Skill]:
     if EXTENSION not in (client.server_capabilities.extensions or {}):
         return []
     skills: list[Skill] = []
-    cursor: str | None = None
-    for _ in range(_MAX_PAGES):
-        page = await _page(client, cursor)
+    async for page in pages(partial(_page, client), _MAX_PAGES):
         for entry in page.skills[:_MAX_SKILLS]:
             skill = _skill(entry, skip)
             if skill is not None:
                 skills.append(skill)
-        former = cursor
-        cursor = page.next_cursor
-        if not cursor or cursor == former or len(skills) > _MAX_SKILLS:
+        if len(skills) > _MAX_SKILLS:
             break
     return skills[:_MAX_SKILLS]
+
+
+async def pages(page_at: Callable[..., Awaitable[Any]], most_pages: int) -> AsyncIterator[Any]:
+    """Yield the pages of a list, up to a limit. A server that names the same page again has no further one.
+
+    Args:
+        page_at: Returns the page at a `cursor`.
+        most_pages: The maximum number of pages.
+    """
+    cursor: str | None = None
+    for _ in range(most_pages):
+        page = await page_at(cursor=cursor)
+        yield page
+        former = cursor
+        cursor = page.next_cursor
+        if not cursor or cursor == former:
+            return
 
 
 async def _page(client: "Client", cursor: str | None) -> Any:

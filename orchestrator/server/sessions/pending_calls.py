@@ -33,6 +33,7 @@ class PendingCalls:
     def add(self, call: PendingCall, *, limit: int, seconds: float) -> None:
         """Keep a call for these seconds."""
         self._calls[call.id] = call
+        # A client may never come back.
         asyncio.get_running_loop().call_later(seconds, self._cancel, call.id)
         if len(self._calls) > limit:
             self._cancel(self._oldest_of_busiest_tenant())
