@@ -13,7 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_COMMENT = re.compile(r"(?:^|[ \t])(#.*)$", re.MULTILINE)
+from orchestrator.client_setup.toml_file import comments as comments  # Written as in TOML.
+
 _REMARKS_AT_END = re.compile(r"(?:^[ \t]*(?:#.*)?\n)+\Z", re.MULTILINE)
 
 
@@ -25,11 +26,6 @@ def parse(text: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"not YAML ({' '.join(str(error).split())})") from None
-
-
-def comments(text: str) -> list[str]:
-    """Return the comments of the file."""
-    return _COMMENT.findall(text)
 
 
 def with_servers(text: str, key: str, entries: Mapping[str, Any]) -> str:

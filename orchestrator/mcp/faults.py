@@ -27,7 +27,6 @@ _PIECE = 2**18
 """The bytes of a message that are counted at once. The texts between all quotes of a long listing take 100 MB."""
 _LONGEST = 500
 _REFUSED_VERSION = ("unsupported protocol version", "invalid protocol version")
-_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def is_too_much(message: bytes) -> bool:
@@ -157,12 +156,9 @@ def accepted_versions(error: BaseException) -> list[str] | None:
     message = cause.message.lower()
     if not supported and not any(phrase in message for phrase in _REFUSED_VERSION):
         return None
-    named = _VERSION.findall(str(supported or cause.message))
-    return [
-        version
-        for version in reversed(HANDSHAKE_PROTOCOL_VERSIONS)
-        if not named or version in named
-    ]
+    versions = HANDSHAKE_PROTOCOL_VERSIONS[::-1]
+    named = [version for version in versions if version in str(supported or cause.message)]
+    return named or list(versions)
 
 
 def has_code(error: BaseException, code: int) -> bool:

@@ -1,7 +1,6 @@
 """The overview of a catalogue: its size, its flags, names that collide, and tools that their own words do not find."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,7 +16,6 @@ from orchestrator.records.tool import Tool
 from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
 
-_NO_LETTER = re.compile(r"[\W_]+")
 SAMPLE = 300
 """The number of tools that are searched by their own words. A larger catalogue is sampled at equal distances."""
 _SHOWN = 30
@@ -104,7 +102,7 @@ def _by_letters(tools: Iterable[Tool]) -> dict[str, dict[str, Tool]]:
     """Return the first tool of each server by the letters and digits of the tools' names."""
     groups: dict[str, dict[str, Tool]] = {}
     for tool in tools:
-        letters = _NO_LETTER.sub("", tool.name).lower()
+        letters = "".join(filter(str.isalnum, tool.name)).lower()
         by_server = groups.setdefault(letters, {})
         by_server.setdefault(tool.server, tool)
     return groups

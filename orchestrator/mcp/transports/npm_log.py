@@ -14,7 +14,7 @@ RUNNERS = frozenset({"npx", "npm"})
 _MAX_BYTES = 16 * 2**20
 _SCRIPT = re.compile(r"^\d+ info run (\S+ \w+) (?!\{)\S+ (.+)$", re.MULTILINE)
 _FROM_GIT = re.compile(r"^\d+ silly fetch manifest \S+?@((?:git|bitbucket)\S+)$", re.MULTILINE)
-_GIT_FAILED = re.compile(r"^\d+ verbose exit 128$", re.MULTILINE)
+_GIT_FAILED = " verbose exit 128"
 _FAILED = re.compile(r"^\d+ info run (\S+ \w+) \{ code: (?!0\b)(\w+), signal", re.MULTILINE)
 
 
@@ -31,7 +31,8 @@ def failed_script(log: str) -> str:
 def unreached_repository(log: str) -> str:
     """Return the git repository that a package needs, if git failed, or ""."""
     needed = _FROM_GIT.search(log)
-    if needed is None or not _GIT_FAILED.search(log):
+    has_failed = any(line.endswith(_GIT_FAILED) for line in log.splitlines())
+    if needed is None or not has_failed:
         return ""
     return f"git could not fetch {needed[1]}, which the package needs"
 

@@ -43,7 +43,24 @@ class Pace:
             await anyio.sleep(-self._left / _A_SECOND)
 
 
-class Watched:
+class _Wrapped:
+    """A stream of the MCP library, of which a subclass changes one step."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> bool | None:
+        return cast("bool | None", await self._inner.__aexit__(*exc))
+
+
+class Watched(_Wrapped):
     """A read stream that passes messages through `mend` at a server's `pace`, and reports its end at once."""
 
     def __init__(
@@ -53,13 +70,10 @@ class Watched:
         mend: Callable[[Any], Awaitable[None]],
         ended: Callable[[], None],
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._pace = pace
         self._mend = mend
         self._ended = ended
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     def __aiter__(self) -> Self:
         return self
@@ -74,37 +88,23 @@ class Watched:
         await self._mend(item)
         return item
 
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
     async def __aexit__(self, *exc: object) -> bool | None:
         self._ended()
-        return cast("bool | None", await self._inner.__aexit__(*exc))
+        return await super().__aexit__(*exc)
 
 
-class Proposing:
+class Proposing(_Wrapped):
     """A write stream that proposes a protocol version of 2025 or earlier. The library proposes its newest one only."""
 
     def __init__(self, inner: Any, version: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._version = version
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     async def send(self, item: Any) -> None:
         request = item.message
         if getattr(request, "method", "") == "initialize":
             request.params["protocolVersion"] = self._version
         await self._inner.send(item)
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *exc: object) -> bool | None:
-        return cast("bool | None", await self._inner.__aexit__(*exc))
 
 
 @asynccontextmanager

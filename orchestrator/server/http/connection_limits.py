@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 import h11
+from starlette.datastructures import MutableHeaders
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _REQUEST_TIMEOUT_S = 10.0
@@ -133,11 +134,9 @@ def close_refused(app: Any) -> Any:
 
     async def closing_app(scope: Any, receive: Any, send: Any) -> None:
         async def sent(message: Any) -> None:
-            if (
-                message["type"] == "http.response.start"
-                and message["status"] >= HTTPStatus.BAD_REQUEST
-            ):
-                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+            is_start = message["type"] == "http.response.start"
+            if is_start and message["status"] >= HTTPStatus.BAD_REQUEST:
+                MutableHeaders(scope=message).append("connection", "close")
             await send(message)
 
         await app(scope, receive, sent)

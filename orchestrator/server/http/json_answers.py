@@ -12,6 +12,7 @@ from typing import Any
 
 from mcp_types import jsonrpc_message_adapter
 from mcp_types.jsonrpc import JSONRPCError, JSONRPCResponse
+from starlette.datastructures import Headers, MutableHeaders
 
 _END_OF_EVENT = b"\r\n\r\n"
 
@@ -62,15 +63,13 @@ class _Answer:
             await self._send({**message, "body": bytes(self._event)})
             return
         self._is_sent = True
-        await self._send({**start, "headers": _as_json(start["headers"], len(answer))})
+        await self._send(_as_json(start, len(answer)))
         await self._send({"type": "http.response.body", "body": answer})
 
 
 def _is_stream(start: dict[str, Any]) -> bool:
-    return any(
-        name.lower() == b"content-type" and value.startswith(b"text/event-stream")
-        for name, value in start["headers"]
-    )
+    kind = Headers(raw=start["headers"]).get("content-type", "")
+    return kind.startswith("text/event-stream")
 
 
 def _answer_in(event: bytes) -> bytes | None:
@@ -83,8 +82,10 @@ def _answer_in(event: bytes) -> bytes | None:
     return data[0] if isinstance(message, JSONRPCResponse | JSONRPCError) else None
 
 
-def _as_json(headers: list[tuple[bytes, bytes]], length: int) -> list[tuple[bytes, bytes]]:
-    replaced = (b"content-type", b"content-length", b"cache-control")
-    kept = [(name, value) for name, value in headers if name.lower() not in replaced]
-    body = [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
-    return [*kept, *body]
+def _as_json(start: dict[str, Any], length: int) -> dict[str, Any]:
+    """Return the start of a response with a JSON body of this length in place of a stream."""
+    headers = MutableHeaders(raw=[*start["headers"]])
+    headers["content-type"] = "application/json"
+    headers["content-length"] = str(length)
+    del headers["cache-control"]
+    return {**start, "headers": headers.raw}
