@@ -317,7 +317,7 @@ class Connection:
 
     def _session_of(self, client: "Client") -> Session:
         return Session(
-            client,
+            client=client,
             spec=self.spec,
             limits=self._limits,
             tenant=self._tenant,

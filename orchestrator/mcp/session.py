@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
@@ -42,10 +43,11 @@ class CallLost(Exception):
         self.timed_out = timed_out
 
 
+@dataclass(slots=True, kw_only=True)
 class Session:
     """An open session with one server.
 
-    Args:
+    Attributes:
         client: The library's client.
         spec: The server's entry.
         limits: Its time limits.
@@ -57,29 +59,16 @@ class Session:
         hint: Returns the last output of the server's process.
     """
 
-    def __init__(
-        self,
-        client: "Client",
-        *,
-        spec: ServerSpec,
-        limits: ServerLimits,
-        tenant: str,
-        requests: ServerRequests,
-        lifetime: Lifetime,
-        pace: Pace,
-        wake: Callable[[], None],
-        hint: Callable[[], str],
-    ) -> None:
-        self.client = client
-        self._spec = spec
-        self._limits = limits
-        self._tenant = tenant
-        self._requests = requests
-        self._lifetime = lifetime
-        self._pace = pace
-        self._wake = wake
-        self._hint = hint
-        self._log_level = ""
+    client: "Client"
+    spec: ServerSpec
+    limits: ServerLimits
+    tenant: str
+    requests: ServerRequests
+    lifetime: Lifetime
+    pace: Pace
+    wake: Callable[[], None]
+    hint: Callable[[], str]
+    log_level: str = field(default="", init=False)
 
     @property
     def is_handshake(self) -> bool:
@@ -88,7 +77,7 @@ class Session:
 
     @property
     def _secrets(self) -> Secrets:
-        return self._requests.secrets
+        return self.requests.secrets
 
     async def call(self, call: "Call") -> "Answer":
         """Return the server's result, its own error, or a RuntimeError if its answer is unusable.
@@ -101,15 +90,15 @@ class Session:
 
         from orchestrator.mcp.tasks import ALIVE
 
-        if self._lifetime.death:
-            raise CallLost(self._lifetime.death, sent=False)
-        limit_s = call.seconds_left(self._limits.call_timeout_s)
+        if self.lifetime.death:
+            raise CallLost(self.lifetime.death, sent=False)
+        limit_s = call.seconds_left(self.limits.call_timeout_s)
         timeout = asyncio.timeout(limit_s)
         # A deadline of the caller stays, whatever the client behind it thinks or the server reports.
         patient = (
-            self._requests.patient(timeout, limit_s) if call.deadline is None else nullcontext()
+            self.requests.patient(timeout, limit_s) if call.deadline is None else nullcontext()
         )
-        self._pace.allow_call()
+        self.pace.allow_call()
         progressed = self._keep_alive(call, timeout, limit_s)
         ALIVE.set(progressed)
         try:
@@ -124,7 +113,7 @@ class Session:
         except TimeoutError:
             # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
             self._doubt()
-            after = f"no answer within {round(limit_s, 2):g} s of being sent or of its last progress{self._hint()}"
+            after = f"no answer within {round(limit_s, 2):g} s of being sent or of its last progress{self.hint()}"
             raise CallLost(after, sent=True, timed_out=True) from None
         except ValidationError as error:
             return RuntimeError(f"cannot be read ({self._secrets.redact(first_problem(error))})")
@@ -143,7 +132,7 @@ class Session:
         begun = loop.time()
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
-            if call.deadline is None and not timeout.expired() and not self._requests.waiting:
+            if call.deadline is None and not timeout.expired() and not self.requests.waiting:
                 timeout.reschedule(progress_deadline(loop.time(), begun, limit_s))
             if call.on_progress is not None:
                 words = message and self._secrets.redact(message)
@@ -161,23 +150,23 @@ class Session:
         return {**meta, LOG_LEVEL_META_KEY: level} if level else meta or None
 
     async def set_log_level(self, level: str) -> None:
-        if level != self._log_level:
-            self._log_level = level
-            await self._requests.set_log_level(self.client, level)
+        if level != self.log_level:
+            self.log_level = level
+            await self.requests.set_log_level(self.client, level)
 
     async def request(self, send: Callable[["Client"], Awaitable[T]]) -> T:
         """Send a request other than a call, and return its answer. The server's own error is raised without secrets."""
         from mcp import MCPError
 
-        self._pace.allow_call()
-        limit_s = self._limits.call_timeout_s
+        self.pace.allow_call()
+        limit_s = self.limits.call_timeout_s
         try:
             async with asyncio.timeout(limit_s) as timeout:
-                with self._requests.patient(timeout, limit_s):
+                with self.requests.patient(timeout, limit_s):
                     return masked_model(await send(self.client), self._secrets)
         except TimeoutError:
             self._doubt()
-            raise self._unavailable(f": no answer within {limit_s:g} s{self._hint()}") from None
+            raise self._unavailable(f": no answer within {limit_s:g} s{self.hint()}") from None
         except MCPError as error:
             try:
                 self._raise_if_lost(error)
@@ -196,22 +185,22 @@ class Session:
 
         message = self._secrets.redact(error.message)
         if error.code == faults.DENIED:
-            raise faults.credentials_refused(self._spec, self._tenant, message)
+            raise faults.credentials_refused(self.spec, self.tenant, message)
         if error.code == faults.BUSY:
             raise self._unavailable(f" is busy ({message}); it did not run the call")
         if error.code == faults.UNSENT:
-            self._lifetime.die(message)
-            self._wake()
+            self.lifetime.die(message)
+            self.wake()
             raise CallLost(message, sent=False)
         # Over stdio a server may use this code itself. There the end of its output shows the difference.
-        closed = error.code == CONNECTION_CLOSED and (self._lifetime.death or self._spec.url)
+        closed = error.code == CONNECTION_CLOSED and (self.lifetime.death or self.spec.url)
         if closed or error.code == faults.LOST:
             self._doubt()
-            raise CallLost(f"{self._lifetime.death or message}{self._hint()}", sent=True)
+            raise CallLost(f"{self.lifetime.death or message}{self.hint()}", sent=True)
 
     def _doubt(self) -> None:
-        self._lifetime.suspect = True
-        self._wake()
+        self.lifetime.suspect = True
+        self.wake()
 
     def _unavailable(self, why: str) -> ServerUnavailable:
-        return ServerUnavailable(f"server {self._spec.name!r}{why}")
+        return ServerUnavailable(f"server {self.spec.name!r}{why}")

@@ -136,11 +136,10 @@ class Listing:
 
     def _keep_extras(self, tool: dict[str, Any]) -> None:
         extras: dict[str, Any] = {}
-        if isinstance(tool.get("outputSchema"), dict):
-            extras["outputSchema"] = tool["outputSchema"]
-        if isinstance(tool.get("icons"), list):
-            extras["icons"] = tool["icons"]
-        meta = answer_meta(tool.get("_meta"), Secrets())
+        for name, kind in (("outputSchema", dict), ("icons", list)):
+            if isinstance(tool.get(name), kind):
+                extras[name] = tool[name]
+        meta = answer_meta(tool.get("_meta"))
         if meta:
             extras["_meta"] = meta
         size = len(compact(extras))
