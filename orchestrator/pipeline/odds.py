@@ -32,12 +32,11 @@ def server_support(servers: NDArray[np.int64], chances: Probabilities, terms: in
     """
     if terms <= SHORT:
         return np.ones(len(chances))
-    length = (terms - SHORT) / (LONG - SHORT)
-    weight = min(1.0, length)
+    weight = min(1.0, (terms - SHORT) / (LONG - SHORT))
     best_of_server = np.zeros(servers.max(initial=0) + 1)
     np.maximum.at(best_of_server, servers, chances)
-    best = best_of_server[servers]
-    share = (best + LEAST) / (best_of_server.max() + LEAST)
+    best_of_all = best_of_server.max()
+    share = (best_of_server[servers] + LEAST) / (best_of_all + LEAST)
     return np.asarray(share**weight, np.float64)
 
 

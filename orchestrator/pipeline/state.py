@@ -214,20 +214,36 @@ class State:
 
     def noted(self, notes: Mapping[int, str]) -> "State":
         """Return the state with these remarks added."""
-        return replace(self, notes=_with_notes(self.notes, notes)) if notes else self
+        if not notes:
+            return self
+        added = {
+            position: (*self.notes.get(position, ()), note) for position, note in notes.items()
+        }
+        return replace(self, notes={**self.notes, **added})
 
     def with_evidence(self, leg: str, chances: Mapping[int, float]) -> "State":
         """Return the state with a leg's probabilities."""
-        return (
-            replace(self, evidence=_with_evidence(self.evidence, leg, chances)) if chances else self
-        )
+        if not chances:
+            return self
+        evidence = dict(self.evidence)
+        for position, chance in chances.items():
+            evidence[position] = {**evidence.get(position, {}), leg: chance}
+        return replace(self, evidence=evidence)
 
     def rescored(self, changed: Mapping[int, float]) -> "State":
         """Return the state with other probabilities for these tools, each behind the last tool that has no less.
 
         The tools that do not change keep their order.
         """
-        return replace(self, scores=_ranked(self.scores, changed)) if changed else self
+        if not changed:
+            return self
+        ranking = [item for item in self.scores.items() if item[0] not in changed]
+        for position, score in best_first(changed).items():
+            rank = len(ranking)
+            while rank and ranking[rank - 1][1] < score:
+                rank -= 1
+            ranking.insert(rank, (position, score))
+        return replace(self, scores=dict(ranking))
 
     def raised(
         self,
@@ -244,19 +260,12 @@ class State:
             evidence: The leg's probabilities.
             notes: The remarks.
         """
-        return replace(
-            self,
-            scores=_ranked(self.scores, scores),
-            evidence=_with_evidence(self.evidence, leg, evidence),
-            notes=_with_notes(self.notes, notes),
-        )
+        return self.rescored(scores).with_evidence(leg, evidence).noted(notes)
 
     def moved(self, order: Iterable[int]) -> "State":
         """Return the state with these tools first, in this order. Every tool keeps its probability."""
-        scores = {
-            position: self.scores[position] for position in dict.fromkeys((*order, *self.scores))
-        }
-        return replace(self, scores=scores)
+        positions = dict.fromkeys((*order, *self.scores))
+        return replace(self, scores={position: self.scores[position] for position in positions})
 
     def reordered(self, order: Iterable[int]) -> "State":
         """Return the state with these tools first, in an order that comes from something without probabilities.
@@ -264,46 +273,13 @@ class State:
         Every tool keeps its probability, so these may rise down the ranking. The confidence is at most the probability
         of the new first tool.
         """
-        scores = {
-            position: self.scores.get(position, 0.0)
-            for position in dict.fromkeys((*order, *self.scores))
-        }
+        positions = dict.fromkeys((*order, *self.scores))
+        scores = {position: self.scores.get(position, 0.0) for position in positions}
         first = next(iter(scores), None)
         confidence = self.confidence
         if first is not None and first != self.first:
             confidence = min(confidence, scores[first])
         return replace(self, scores=scores, confidence=confidence)
-
-
-def _with_notes(
-    notes: Mapping[int, tuple[str, ...]], added: Mapping[int, str]
-) -> dict[int, tuple[str, ...]]:
-    together = dict(notes)
-    for position, note in added.items():
-        together[position] = (*notes.get(position, ()), note)
-    return together
-
-
-def _with_evidence(
-    evidence: Mapping[int, Mapping[str, float]], leg: str, chances: Mapping[int, float]
-) -> dict[int, Mapping[str, float]]:
-    together = dict(evidence)
-    for position, chance in chances.items():
-        together[position] = {**evidence.get(position, {}), leg: chance}
-    return together
-
-
-def _ranked(scores: Mapping[int, float], changed: Mapping[int, float]) -> Mapping[int, float]:
-    """Return the scores with some changed, each behind the last one that is not lower."""
-    if not changed:
-        return scores
-    ranking = [(position, score) for position, score in scores.items() if position not in changed]
-    for position, score in best_first(changed).items():
-        rank = len(ranking)
-        while rank and ranking[rank - 1][1] < score:
-            rank -= 1
-        ranking.insert(rank, (position, score))
-    return dict(ranking)
 
 
 def best_first(scores: Mapping[int, float]) -> dict[int, float]:

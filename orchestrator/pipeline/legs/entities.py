@@ -80,8 +80,9 @@ def _server_at(tokens: list[_Token], place: int, index: Index) -> tuple[Entity, 
     if not end:
         return None
     name = servers.alias(words, place, end)
-    present = [server for server in servers.named[name] if server in servers.present]
-    has_cue = words[end : end + 1] in (["server"], ["mcp"])
-    if not present or (name in servers.ordinary and not has_cue):
+    means = tuple(server for server in servers.named[name] if server in servers.present)
+    next_word = words[end] if end < len(words) else ""
+    is_ordinary = name in servers.ordinary and next_word not in ("server", "mcp")
+    if not means or is_ordinary:
         return None
-    return Entity(text=name, kind="server", means=tuple(present)), tokens[end - 1].end
+    return Entity(text=name, kind="server", means=means), tokens[end - 1].end

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from orchestrator.experience.actors import BEHIND, behind_first
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.voting import LEAST, Values, damped, with_unseen
-from orchestrator.index.calibration import log_odds
+from orchestrator.index.calibration import expit, log_odds
 from orchestrator.index.embed import Vectors
 from orchestrator.index.graph import More
 from orchestrator.index.index import Index
@@ -84,43 +84,27 @@ def learnt(state: State) -> State:
         return state
     positions = _with_brought(state, recalled)
     keys = [state.task.index.keys[position] for position in positions]
-    chances = [state.scores.get(position, LEAST) for position in positions]
+    chances = np.array([state.scores.get(position, LEAST) for position in positions])
     before = log_odds(np.maximum(chances, LEAST))
-    voted, after = _voted(past, recalled, _names(state, positions), before)
+    votes = _votes(past, recalled, _names(state, positions), before)
+    after = damped(before + votes.with_new_tools, before.max())
     ranking = np.argsort(-after, kind="stable")
     alone = np.array([key in recalled.alone for key in keys])
     limited = _limited(before, after, alone, ranking)
     first = ranking[0]
     if limited[first] < after[first]:
         recalled = replace(recalled, decided_alone=keys[first])
-    changed = _changed(positions, voted, before, limited)
+    changed = _changed(positions, votes.given, before, limited)
     rise = limited.max() - before.max()
-    confidence = float(expit(log_odds(state.confidence) + rise))
-    scores = {**state.scores, **changed}
-    state = replace(state, recalled=recalled, scores=scores, confidence=confidence)
+    state = replace(
+        state,
+        recalled=recalled,
+        scores={**state.scores, **changed},
+        confidence=float(expit(log_odds(state.confidence) + rise)),
+    )
     order = [positions[row] for row in ranking.tolist()]
-    state = state.moved(position for position in order if position in scores)
-    notes = _notes(recalled, {position: state.task.index.keys[position] for position in changed})
-    return state.with_evidence("experience", changed).noted(notes)
-
-
-def _changed(
-    positions: Sequence[int], voted: Values, before: Values, limited: Values
-) -> dict[int, float]:
-    """Return the probabilities of the tools that got a vote, or that a limit lowers.
-
-    Args:
-        positions: The tools.
-        voted: Their votes. Without a vote, a tool does not become more probable.
-        before: Their log-odds by routing.
-        limited: Their log-odds after the votes.
-    """
-    odds = np.where(voted != 0, limited, np.minimum(before, limited))
-    is_changed = (voted != 0) | (odds != before)
-    rows = np.flatnonzero(is_changed)
-    chances = expit(odds[rows])
-    changed = [positions[row] for row in rows.tolist()]
-    return dict(zip(changed, chances.tolist(), strict=True))
+    state = state.moved(position for position in order if position in state.scores)
+    return state.with_evidence("experience", changed).noted(_notes(state, recalled, changed))
 
 
 def _with_brought(state: State, recalled: Recalled) -> list[int]:
@@ -136,18 +120,20 @@ def _names(state: State, positions: Sequence[int]) -> list[Name]:
     return [(index.keys[position], index.tools[position].hash) for position in positions]
 
 
-def _voted(
-    past: Experience, recalled: Recalled, names: Sequence[Name], before: Values
-) -> tuple[Values, Values]:
-    """Return the votes for these tools, and their log-odds after the votes."""
+class _Votes(NamedTuple):
+    """The additions to the log-odds of each tool by its own votes, and with those that new tools get."""
+
+    given: Values
+    with_new_tools: Values
+
+
+def _votes(past: Experience, recalled: Recalled, names: Sequence[Name], before: Values) -> _Votes:
     keys = [key for key, _ in names]
     lifts = np.array([recalled.lifts.get(key, 0.0) for key in keys])
     agreed = np.array([recalled.agreed.get(key, 0.0) for key in keys])
     unseen = np.array([not past.has_used(name) for name in names])
-    voted = behind_first(lifts, agreed, before)
-    with_new_tools = with_unseen(voted, before, unseen, agreed.max())
-    after = damped(before + with_new_tools, before.max())
-    return voted, after
+    given = behind_first(lifts, agreed, before)
+    return _Votes(given, with_unseen(given, before, unseen, agreed.max()))
 
 
 def _limited(
@@ -163,10 +149,31 @@ def _limited(
     """
     most = log_odds(np.array(MOST_ALONE))
     limits = np.where(alone, np.maximum(before, most), np.inf)
-    ordered = np.minimum.accumulate(np.minimum(after, limits)[ranking])
+    wanted = after[ranking]
+    allowed = np.minimum.accumulate(np.minimum(wanted, limits[ranking]))
+    # Tools at the same limit would be equal, and a later stage that sorts would lose their order.
+    steps = BEHIND * np.arange(len(ranking))
     limited = np.empty_like(after)
-    limited[ranking] = ordered - BEHIND * np.arange(len(ranking)) * (ordered < after[ranking])
+    limited[ranking] = np.where(allowed < wanted, allowed - steps, allowed)
     return limited
+
+
+def _changed(
+    positions: Sequence[int], votes: Values, before: Values, limited: Values
+) -> dict[int, float]:
+    """Return the probabilities of the tools that got a vote, or that a limit lowers.
+
+    Args:
+        positions: The tools.
+        votes: Their votes. Without a vote, a tool does not become more probable.
+        before: Their log-odds by routing.
+        limited: Their log-odds after the votes.
+    """
+    has_vote = votes != 0
+    odds = np.where(has_vote, limited, np.minimum(before, limited))
+    chances = expit(odds).tolist()
+    rows = np.flatnonzero(has_vote | (odds != before))
+    return {positions[row]: chances[row] for row in rows.tolist()}
 
 
 def calibrate(state: State) -> State:
@@ -182,15 +189,11 @@ def calibrate(state: State) -> State:
     return replace(state, confidence=confidence)
 
 
-def expit(odds: Any) -> Any:
-    """Return the probability of log-odds, or of an array of log-odds."""
-    return 1 / (1 + np.exp(-odds))
-
-
-def _notes(recalled: Recalled, moved: Mapping[int, str]) -> dict[int, str]:
+def _notes(state: State, recalled: Recalled, changed: Mapping[int, float]) -> dict[int, str]:
     """Return the number of similar past tasks that used each of these tools."""
     notes = {}
-    for position, key in moved.items():
+    for position in changed:
+        key = state.task.index.keys[position]
         uses = sum(key in past.used for past in recalled.tasks)
         if uses:
             whose = ", by one person" if key in recalled.alone else ""

@@ -65,10 +65,10 @@ def by_vectors(*, pool: int = POOL, times: int = 0) -> Callable[[State], Awaitab
         of_task = state.vectors
         if of_task is None:
             of_task, _ = await task.embed(task.understood.texts)
-        semantic = task.index.vectors
-        if of_task is None or semantic is None:
+        semantic_index = task.index.vectors
+        if of_task is None or semantic_index is None:
             return state
-        cosines = semantic.score(of_task[:1])[0]
+        cosines = semantic_index.score(of_task[:1])[0]
         return _listed(state, "vectors", cosines, times * task.request.limit or pool)
 
     return vectors
@@ -128,11 +128,8 @@ def _linked(state: State, seeds: Mapping[int, float]) -> dict[int, float]:
 
 def _listed(state: State, name: str, scores: NDArray[np.float32], pool: int) -> State:
     """Return the state with the best of these scores among the searched tools. A score of 0 is not a result."""
-    is_result = scores > 0
     mask = searched(state)
-    if mask is not None:
-        is_result = is_result & mask
-    positions = np.flatnonzero(is_result)
-    order = np.argsort(-scores[positions], kind="stable")[:pool]
-    best = positions[order]
+    results = scores if mask is None else np.where(mask, scores, 0)
+    best = np.argsort(-results, kind="stable")[:pool]
+    best = best[results[best] > 0]
     return state.listed(name, dict(zip(best.tolist(), scores[best].tolist(), strict=True)))

@@ -18,7 +18,7 @@ from orchestrator.index.intent import action_stems
 from orchestrator.pipeline.fusion import PART
 from orchestrator.pipeline.scoring import Candidates, Chances
 from orchestrator.pipeline.select import first_of_servers, repeated
-from orchestrator.pipeline.state import State
+from orchestrator.pipeline.state import State, best_first
 
 _NOTED = 60
 """The maximum number of a clause's characters in a note."""
@@ -38,9 +38,7 @@ def cover_clauses(state: State) -> State:
         return state
     rivals = _without_floor(state)
     ahead = _staying_first(state, rivals)
-    others = [position for position in state.order if position not in ahead]
-    others.sort(key=lambda position: -rivals[position])
-    by_score = [*ahead, *others]
+    by_score = list(dict.fromkeys((*ahead, *best_first(rivals))))
     chances = candidates.of_clauses(np.array(by_score))
     scores = [rivals[position] for position in by_score]
     rows = in_turn(scores, chances, ahead=len(ahead), most=state.task.request.limit)
@@ -82,15 +80,17 @@ def in_turn(scores: Sequence[float], chances: Chances, *, ahead: int, most: int)
         ahead: The number of unchanged first places.
         most: The maximum number of moved tools.
     """
+    order = list(range(ahead))
     left = np.array(scores)
     left[:ahead] = -np.inf
-    order = list(range(ahead))
-    unserved = np.prod(1 - chances[:, :ahead], axis=1)
+    missing = 1 - chances
+    unserved = missing[:, :ahead].prod(axis=1)
     for _ in range(min(most, len(scores)) - ahead):
-        place = int(np.argmax(left + PART * (unserved @ chances)))
-        order.append(place)
-        unserved *= 1 - chances[:, place]
-        left[place] = -np.inf
+        gains = PART * (unserved @ chances)
+        best = int(np.argmax(left + gains))
+        order.append(best)
+        unserved *= missing[:, best]
+        left[best] = -np.inf
     rest = np.flatnonzero(np.isfinite(left))
     return [*order, *rest.tolist()]
 
@@ -234,13 +234,13 @@ def _flagged_chance(state: State, position: int) -> float:
 
     Without a shared word it is halved. A shared action ("get") does not count.
     """
+    by_meaning = max(0.0, 2 * state.near_flagged.get(position, 0.0) - 0.4)
     name = state.task.index.name_terms(position)
     shared = name & state.task.understood.terms.keys()
-    is_named = shared == name or bool(shared - action_stems())
-    share = len(shared) / len(name) if shared and is_named else 0.0
-    by_meaning = max(0.0, 2 * state.near_flagged.get(position, 0.0) - 0.4)
-    if not share:
+    has_thing = shared == name or not shared <= action_stems()
+    if not shared or not has_thing:
         return by_meaning / 2
+    share = len(shared) / len(name)
     by_name = MOST_FLAGGED * share if share >= 0.5 else 0.0
     return max(by_meaning, by_name)
 

@@ -36,18 +36,20 @@ def together(state: State) -> State:
     if past is None or state.recalled is None or not state.scores:
         return state
     keys = state.task.index.keys
-    behind_best = float(np.nextafter(max(state.scores.values()), 0.0))
     chances: dict[int, float] = {}
-    scores: dict[int, float] = {}
     notes: dict[int, str] = {}
     for best, position, partner in _partners(state, past, state.order[:BEST]):
-        chance = BELIEVED * state.scores[best] * partner.tasks / (partner.of + DOUBTS)
-        if chance <= chances.get(position, 0.0):
-            continue
-        chances[position] = chance
-        notes[position] = f"used with {keys[best]} in {partner.tasks} of {partner.of} past tasks"
+        share = partner.tasks / (partner.of + DOUBTS)
+        chance = BELIEVED * state.scores[best] * share
+        if chance > chances.get(position, 0.0):
+            chances[position] = chance
+            tasks = f"{partner.tasks} of {partner.of} past tasks"
+            notes[position] = f"used with {keys[best]} in {tasks}"
+    behind_best = float(np.nextafter(max(state.scores.values()), 0.0))
+    scores: dict[int, float] = {}
+    for position, chance in chances.items():
         before = state.scores.get(position, 0.0)
-        either = 1 - (1 - before) * (1 - chance)
+        either = before + (1 - before) * chance
         after = min(either, behind_best)
         if after > before:
             scores[position] = after
