@@ -265,7 +265,7 @@ def _example(
     found = search.by_meaning(
         index.semantic(embedder), vectors, no_tool_of(embedder), contrast_of(embedder)
     )
-    whole = found.whole
+    whole = found.of_task
     keys = [index.catalogue.tools[position].key for position in whole.positions.tolist()]
     return Example(
         keyword=whole.rows[:, : len(KEYWORD)],

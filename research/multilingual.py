@@ -134,7 +134,7 @@ def _sample(
         no_tool_of(embedder),
         contrast_of(embedder),
         index.second_cosines(language_encoder().embed(task.texts)),
-    ).whole
+    ).of_task
     keys = [index.keys[position] for position in scores.positions.tolist()]
     return Sample(
         chances=scores.chances,

@@ -42,7 +42,7 @@ class Trial:
 
 
 async def try_all(
-    found: QuerySet,
+    query_set: QuerySet,
     options: Options,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     *,
@@ -51,7 +51,7 @@ async def try_all(
     """Return a Trial of each query, in order.
 
     Args:
-        found: The queries.
+        query_set: The queries.
         options: The settings.
         on_progress: Called with the number of finished queries and their total.
         maps: The maps. Default: the shipped maps.
@@ -59,9 +59,11 @@ async def try_all(
     Raises:
         EmbedderUnavailable: Semantic search failed.
     """
-    queries = found.queries
+    queries = query_set.queries
     total = 2 * len(queries)
-    async with Router(found.catalogue, options=options, calibration=maps or shipped()) as router:
+    async with Router(
+        query_set.catalogue, options=options, calibration=maps or shipped()
+    ) as router:
         words = await answer_all(
             router,
             queries,

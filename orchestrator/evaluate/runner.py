@@ -235,23 +235,23 @@ def failures(answers: Sequence[Answer]) -> dict[str, int]:
     return dict(Counter(filter(None, reasons)).most_common())
 
 
-def report(found: QuerySet, answers: Sequence[Answer], *, gate: float) -> dict[str, Any]:
+def report(query_set: QuerySet, answers: Sequence[Answer], *, gate: float) -> dict[str, Any]:
     """Return the JSON of `toolroute eval`. Recall, nDCG, MRR and hits are means over queries with relevant tools.
 
     A query without relevant tools counts only for the confidence, and is never right.
 
     Args:
-        found: The queries.
+        query_set: The queries.
         answers: Their answers.
         gate: The confidence from which an answer counts as resolved.
     """
     keyword_ms = [answer.ms for answer in answers if not answer.decision.semantic_ran]
     semantic_ms = [answer.ms for answer in answers if answer.decision.semantic_ran]
     return {
-        "set": found.name,
-        "tools": len(found.catalogue),
+        "set": query_set.name,
+        "tools": len(query_set.catalogue),
         "queries": len(answers),
-        **quality(answers, known=found.catalogue.positions, gate=gate),
+        **quality(answers, known=query_set.catalogue.positions, gate=gate),
         "semantic_share": round(len(semantic_ms) / len(answers), 4),
         "semantic_failures": failures(answers),
         "tokens": {

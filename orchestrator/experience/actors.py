@@ -37,10 +37,10 @@ def newest(
     if len(actors) <= most and per_actor is None:
         return list(tasks)
     turns = _turns(actors)
-    by_turn = sorted(range(len(actors)), key=lambda position: (turns[position], -position))
-    kept = set(by_turn[:most])
-    if per_actor is not None:
-        kept.difference_update(position for position, turn in enumerate(turns) if turn > per_actor)
+    limit = len(actors) if per_actor is None else per_actor
+    positions = [position for position, turn in enumerate(turns) if turn <= limit]
+    positions.sort(key=lambda position: (turns[position], -position))
+    kept = set(positions[:most])
     return [task for position, task in enumerate(tasks) if position in kept]
 
 

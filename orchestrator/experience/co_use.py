@@ -50,11 +50,12 @@ class CoUse:
     def __init__(self, tasks: Iterable[Used]) -> None:
         self._tasks: dict[Name, list[Used]] = {}
         self._partners: dict[Name, tuple[Partner, ...]] = {}
-        self._actors = Counter[str]()
-        for actor, used in tasks:
-            self._actors[actor] += 1
+        self._actors = set[str]()
+        for task in tasks:
+            actor, used = task
+            self._actors.add(actor)
             for name in used:
-                self._tasks.setdefault(name, []).append((actor, used))
+                self._tasks.setdefault(name, []).append(task)
 
     @property
     def names(self) -> KeysView[Name]:

@@ -48,11 +48,15 @@ def _guarantee(ordered: Sequence[tuple[float, bool]], level: float) -> Guarantee
     count = len(ordered)
     guarantee = Guarantee(level=level, threshold=None, queries=count)
     right = 0
-    for place, (confidence, came) in enumerate(ordered, start=1):
-        right += came
+    for recommended, (confidence, is_right) in enumerate(ordered, start=1):
+        right += is_right
         # Equal confidences are recommended together.
-        is_last = place == count or ordered[place][0] < confidence
-        wrong = (1 + place - right) / (1 + count) * count / place
-        if is_last and confidence > 0 and wrong <= 1 - level + 1e-9:
-            guarantee = replace(guarantee, threshold=confidence, recommended=place, right=right)
+        if recommended < count and ordered[recommended][0] == confidence:
+            continue
+        wrong = (1 + recommended - right) / (1 + count)
+        share_wrong = wrong * count / recommended
+        if confidence > 0 and share_wrong <= 1 - level + 1e-9:
+            guarantee = replace(
+                guarantee, threshold=confidence, recommended=recommended, right=right
+            )
     return guarantee

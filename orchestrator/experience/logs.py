@@ -132,8 +132,9 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank, with their numbers. U+2028, which JSON may hold, ends no line."""
     with reading(path, FORM), path.open(encoding="utf-8-sig", newline="\n") as file:
-        lines = iter(lambda: file.readline(_MOST_CHARS + 1), "")
-        for number, line in enumerate(lines, 1):
+        number = 0
+        while line := file.readline(_MOST_CHARS + 1):
+            number += 1
             if len(line) > _MOST_CHARS:
                 raise ValueError(f"line {number} has more than {_MOST_CHARS:,} characters")
             if line.strip():

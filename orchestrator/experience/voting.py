@@ -75,10 +75,12 @@ def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, 
     votes: dict[Name, dict[str, float]] = {}
     for task, weight in zip(tasks, weights, strict=True):
         share = weight / total
+        # The chances of the used tools come first.
         for name, chance in zip(task.used, task.chances.tolist(), strict=False):
-            people = votes.setdefault(name, {})
             vote = share * (1 - chance)
-            people[task.actor] = people.get(task.actor, 0.0) + vote
+            people = votes.setdefault(name, {})
+            before = people.get(task.actor, 0.0)
+            people[task.actor] = before + vote
     return votes
 
 
@@ -210,18 +212,13 @@ def _table(
 ) -> tuple[Values, Values, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return log-odds, votes, used tools and unseen tools [judged tasks, candidates]."""
     width = max(FIRST, *map(len, ballots))
-    rows = [_padded(ballot, width) for ballot in ballots]
-    columns = np.moveaxis(np.array(rows, np.float64), 2, 0)
-    chances, votes, used, unseen = columns
-    odds = log_odds(np.maximum(chances, LEAST))
+    table = np.full((len(ballots), width, len(_NO_CANDIDATE)), _NO_CANDIDATE, np.float64)
+    for row, ballot in zip(table, ballots, strict=True):
+        row[: len(ballot)] = ballot
+    chances, votes, used, unseen = np.moveaxis(table, 2, 0)
     is_candidate = chances >= 0
-    odds = np.where(is_candidate, odds, -np.inf)
+    odds = np.where(is_candidate, log_odds(np.maximum(chances, LEAST)), -np.inf)
     return odds, votes, used.astype(bool), unseen.astype(bool)
-
-
-def _padded(ballot: Sequence[_Candidate], width: int) -> list[_Candidate]:
-    padding = [_NO_CANDIDATE] * (width - len(ballot))
-    return [*ballot, *padding]
 
 
 def _ndcg(odds: Values, used: NDArray[np.bool_]) -> float:

@@ -102,7 +102,7 @@ class CandidateSet:
         return len(self.positions)
 
     @property
-    def whole(self) -> slice:
+    def of_task(self) -> slice:
         """The rows of the whole query."""
         return self.rows[0]
 
@@ -163,8 +163,8 @@ def _best_clause_share(
         return share_of_best
     column = share_of_best.copy()
     best = np.maximum(clauses.max(axis=1, keepdims=True), _LEAST)
-    shares = clauses[:, candidates.positions[candidates.whole]] / best
-    column[candidates.whole] = shares.max(axis=0)
+    shares = clauses[:, candidates.positions[candidates.of_task]] / best
+    column[candidates.of_task] = shares.max(axis=0)
     return column
 
 
@@ -196,13 +196,13 @@ def semantic_features(
     clause_rank = log_rank
     clauses = exact[candidates.clauses]
     if len(clauses):
-        behind = clauses[:, candidates.positions[candidates.whole]] - clauses.max(
+        behind = clauses[:, candidates.positions[candidates.of_task]] - clauses.max(
             axis=1, keepdims=True
         )
         best_clause = behind_best.copy()
-        best_clause[candidates.whole] = behind.max(axis=0)
+        best_clause[candidates.of_task] = behind.max(axis=0)
         clause_rank = log_rank.copy()
-        clause_rank[candidates.whole] = _best_rank(behind)
+        clause_rank[candidates.of_task] = _best_rank(behind)
     contrast = _contrast(index, contrasted, candidates)
     contrast_ranking = _ranking(contrast, candidates)
     columns: dict[str, Column] = {

@@ -177,7 +177,9 @@ def words_of(word: str) -> list[str]:
 
 def spelt_out(text: str) -> str:
     """Return the text with the words of each acronym behind it."""
-    return _acronym().sub(lambda found: " ".join([found[0], *words_of(found[0].lower())]), text)
+    return _acronym().sub(
+        lambda acronym: " ".join([acronym[0], *words_of(acronym[0].lower())]), text
+    )
 
 
 def _of(table: Mapping[str, str], word: str) -> str:

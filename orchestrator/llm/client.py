@@ -55,6 +55,10 @@ LEAST_ANSWER = 100
 """The minimum number of tokens for an answer. With fewer tokens left, the model is not asked."""
 
 
+_LIMITS = frozenset(("max_completion_tokens", "max_tokens"))
+"""The two names of the limit of an answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Dialect:
     """The request parameters that an endpoint has shown to understand."""
@@ -352,16 +356,11 @@ def _room(
 
 def _simpler(dialect: _Dialect, first: _Dialect, complaint: str, structured: bool) -> _Dialect:
     """Return the dialect without the parts that the endpoint rejected. The limit's name changes only once."""
-    if (
-        structured
-        and dialect.structured
-        and any(word in complaint for word in ("response_format", "json_schema"))
-    ):
+    rejects_schema = "response_format" in complaint or "json_schema" in complaint
+    if structured and dialect.structured and rejects_schema:
         return replace(dialect, structured=False)
     if dialect.limit == first.limit and dialect.limit in complaint:
-        other = (
-            "max_tokens" if dialect.limit == "max_completion_tokens" else "max_completion_tokens"
-        )
+        (other,) = _LIMITS - {dialect.limit}
         return replace(dialect, limit=other)
     return dialect
 

@@ -89,8 +89,8 @@ async def _filled(
 
 async def _read_on(request: CompleteRequest, filled: FilledShape, read: Read) -> CompleteRequest:
     """Return the request with the named result from that character on."""
-    whole = await read(request.tenant, request.whole[filled.read])
-    part = f"[from character {filled.at:,} of {len(whole):,}]\n{whole[filled.at :]}"
+    text = await read(request.tenant, request.whole[filled.read])
+    part = f"[from character {filled.at:,} of {len(text):,}]\n{text[filled.at :]}"
     results = ((title, part if title == filled.read else text) for title, text in request.results)
     return replace(request, results=tuple(results))
 
@@ -106,22 +106,19 @@ def _values(
 def _faults(request: CompleteRequest, tool: Tool, filled: FilledShape) -> list[str]:
     if filled.read:
         cut = ", ".join(request.whole) or "none"
-        is_valid = filled.read in request.whole and filled.at >= 0
-        return (
-            []
-            if is_valid
-            else [
-                f"read {filled.read!r} at {filled.at}: only these results can be read further: {cut}"
-            ]
-        )
+        if filled.read in request.whole and filled.at >= 0:
+            return []
+        return [
+            f"read {filled.read!r} at {filled.at}: only these results can be read further: {cut}"
+        ]
     values, faults = _values(request, tool, filled)
     if faults:
         return faults
-    if silent := [
-        name for name in request.wanted if name not in values and name not in filled.missing
-    ]:
+    answered = {*values, *filled.missing}
+    silent = [name for name in request.wanted if name not in answered]
+    if silent:
         return [f"{', '.join(silent)}: give a value, or name it in missing"]
-    if set(filled.missing) & set(request.wanted):
+    if not set(filled.missing).isdisjoint(request.wanted):
         return []
     try:
         check_arguments(tool, {**request.known, **values})

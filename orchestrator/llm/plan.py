@@ -16,8 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from orchestrator import telemetry
-from orchestrator.catalogue.export import check_arguments, keys_by_name, parameters, read_arguments
-from orchestrator.catalogue.schema import hoisted
+from orchestrator.catalogue.export import keys_by_name, parameters, read_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import (
     InvalidArguments,
@@ -30,7 +29,7 @@ from orchestrator.llm import context
 from orchestrator.llm.answers import Shape
 from orchestrator.llm.client import Models, spent_before
 from orchestrator.llm.prompts import CHOOSE, PLAN
-from orchestrator.planning.arguments import WHOLE, coerce, given_for
+from orchestrator.planning.arguments import check_so_far, coerce, given_for
 from orchestrator.planning.planner import finish, plan
 from orchestrator.records.completion import Action, Choice
 from orchestrator.records.decision import Decision
@@ -410,10 +409,7 @@ def arguments_so_far(
         if placeholder:
             fault = f"arguments hold a placeholder ({placeholder[0]!r}): name the parameter in from_results instead"
             return values, [fault]
-        schema = {
-            key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE
-        }
-        return check_arguments(replace(tool, input_schema=schema), values), []
+        return check_so_far(tool, values), []
     except InvalidArguments as error:
         return {}, [f"arguments of {error}"]
 

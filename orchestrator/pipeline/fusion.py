@@ -16,7 +16,6 @@ PART = 0.5
 """The minimum probability of a tool that serves one clause of a task with probability 1."""
 LITTLE = 0.5
 """The share of its odds below which a tool that its server lowers gets a note."""
-ALWAYS_ONLY = 1.0
 LOWERED = "lowered, because other servers have more of the requested tools"
 
 RRF_K = 60
@@ -71,52 +70,52 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
     if candidates is None:
         return _always_only(state)
     fusion = Fusion(state.task.request.fusion or default)
-    whole = candidates.whole
-    positions = whole.positions.tolist()
-    chances = _chances(whole, fusion)
+    of_task = candidates.of_task
+    positions = of_task.positions.tolist()
+    chances = _chances(of_task, fusion)
     kept = kept_of(state.task.index.tools, positions)
     by_search = chances * kept
     final = by_search
     lowered: list[int] = []
     if fusion is not Fusion.RRF:
-        final = _behind_best(chances, whole.support) * kept
+        final = _behind_best(chances, of_task.support) * kept
         if len(candidates.clauses) > 1:
-            for_clauses = candidates.of_clauses(whole.positions, with_server_prior=False) * kept
+            for_clauses = candidates.of_clauses(of_task.positions, with_server_prior=False) * kept
             by_search = _raised(by_search, for_clauses)
-            final = _raised(final, candidates.of_clauses(whole.positions) * kept)
+            final = _raised(final, candidates.of_clauses(of_task.positions) * kept)
         is_lowered = final * (1 - by_search) < LITTLE * by_search * (1 - final)
-        lowered = whole.positions[is_lowered].tolist()
+        lowered = of_task.positions[is_lowered].tolist()
     order = np.argsort(-chances, kind="stable")
-    ranked = whole.positions[order].tolist()
+    ranked = of_task.positions[order].tolist()
     state = replace(
         state,
         scores=best_first(dict(zip(ranked, final[order].tolist(), strict=True))),
         evidence=dict(zip(ranked, _evidence(candidates, order), strict=True)),
         confidence=candidates.confidence(),
     ).noted(dict.fromkeys(lowered, LOWERED))
-    return _by_ranks(state, whole) if fusion is Fusion.RRF else state
+    return _by_ranks(state, of_task) if fusion is Fusion.RRF else state
 
 
-def _chances(whole: ClauseScores, fusion: Fusion) -> Probabilities:
+def _chances(of_task: ClauseScores, fusion: Fusion) -> Probabilities:
     """Return the probabilities of the candidates by this fusion."""
-    if whole.semantic is None:
-        return whole.keyword
+    if of_task.semantic is None:
+        return of_task.keyword
     if fusion is Fusion.WEIGHTED:
-        return vote(whole.keyword, whole.semantic)
-    return whole.chances
+        return vote(of_task.keyword, of_task.semantic)
+    return of_task.chances
 
 
-def _by_ranks(state: State, whole: ClauseScores) -> State:
+def _by_ranks(state: State, of_task: ClauseScores) -> State:
     """Return the state in the order of the legs' ranks.
 
     Refiners order by probability, so the best tool by rank takes the highest probability, and so on.
     """
-    if whole.semantic is None:
+    if of_task.semantic is None:
         return state
-    positions = whole.positions.tolist()
+    positions = of_task.positions.tolist()
     lists = {
-        "keyword": dict(zip(positions, whole.keyword.tolist(), strict=True)),
-        "semantic": dict(zip(positions, whole.semantic.tolist(), strict=True)),
+        "keyword": dict(zip(positions, of_task.keyword.tolist(), strict=True)),
+        "semantic": dict(zip(positions, of_task.semantic.tolist(), strict=True)),
     }
     state = state.reordered(rrf(keyword=0.5, semantic=0.5)(lists))
     descending = sorted(state.scores.values(), reverse=True)
@@ -125,7 +124,7 @@ def _by_ranks(state: State, whole: ClauseScores) -> State:
 
 def _always_only(state: State) -> State:
     scores = best_first({position: match.score for position, match in state.always.items()})
-    evidence = {position: {"always": ALWAYS_ONLY} for position in scores}
+    evidence = {position: {"always": 1.0} for position in scores}
     return replace(state, scores=scores, evidence=evidence, confidence=1.0 if scores else 0.0)
 
 
@@ -152,15 +151,15 @@ def _raised(scores: Probabilities, chances: Chances) -> Probabilities:
 
 def _evidence(candidates: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:
     """Return each leg's probability, where the leg has found the tool."""
-    whole = candidates.whole
+    of_task = candidates.of_task
     evidence: list[dict[str, float]] = [{} for _ in order]
-    overlap = whole.overlap[order].tolist()
-    keyword = whole.keyword[order].tolist()
+    overlap = of_task.overlap[order].tolist()
+    keyword = of_task.keyword[order].tolist()
     for of_tool, has_word, chance in zip(evidence, overlap, keyword, strict=True):
         if has_word:
             of_tool["keyword"] = chance
-    if whole.semantic is not None:
-        for of_tool, chance in zip(evidence, whole.semantic[order].tolist(), strict=True):
+    if of_task.semantic is not None:
+        for of_tool, chance in zip(evidence, of_task.semantic[order].tolist(), strict=True):
             of_tool["semantic"] = chance
     return evidence
 

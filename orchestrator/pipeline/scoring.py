@@ -88,13 +88,13 @@ class Candidates:
 
     Attributes:
         search: The search.
-        whole: The findings for the whole task.
+        of_task: The findings for the whole task.
         clauses: The findings for each clause.
         no_tool_similarity: The task's cosine with requests that need no tool, if the embedder provides it.
     """
 
     search: "Search"
-    whole: ClauseScores
+    of_task: ClauseScores
     clauses: tuple[ClauseScores, ...] = ()
     no_tool_similarity: float = UNKNOWN_NO_TOOL_SIMILARITY
 
@@ -117,33 +117,35 @@ class Candidates:
     @property
     def gate_confidence(self) -> float:
         """The keyword leg's confidence in its best tool: the lowest of all clauses, limited by the words."""
-        parts = (self.whole, *self.clauses)
+        parts = (self.of_task, *self.clauses)
         limits = [most_by_words(part.chances, part.rows, part.query) for part in parts]
         confidences = [part.confidence for part in parts]
         return min(*limits, *confidences)
 
     def confidence(self, mask: NDArray[np.bool_] | None = None) -> float:
         """Return the confidence in the best candidate among those in the mask [candidates]."""
-        whole = self.whole
+        of_task = self.of_task
         kept = slice(None) if mask is None else mask
-        chances = whole.chances[kept]
-        rows = whole.rows[kept]
+        chances = of_task.chances[kept]
+        rows = of_task.rows[kept]
         calibration = self.search.calibration
-        if whole.semantic is None:
+        if of_task.semantic is None:
             return (
-                whole.confidence
+                of_task.confidence
                 if mask is None
-                else _chance(calibration.gate, chances, rows, whole.query)
+                else _chance(calibration.gate, chances, rows, of_task.query)
             )
         if not len(chances):
             return 0.0
-        if whole.second is not None:
-            return language.confidence(calibration, chances, whole.second[kept], whole.query)
+        if of_task.second is not None:
+            return language.confidence(calibration, chances, of_task.second[kept], of_task.query)
         clauses = None
         if self.clauses:
-            clauses = self.of_clauses(whole.positions, with_server_prior=False)[:, kept]
-        features = top_features(chances, rows, whole.query, clauses, self.search.unfamiliar or 0.0)
-        limit = most_by_meaning(chances, rows, whole.overlap[kept], self.no_tool_similarity)
+            clauses = self.of_clauses(of_task.positions, with_server_prior=False)[:, kept]
+        features = top_features(
+            chances, rows, of_task.query, clauses, self.search.unfamiliar or 0.0
+        )
+        limit = most_by_meaning(chances, rows, of_task.overlap[kept], self.no_tool_similarity)
         return min(calibration.confidence.chance(features), limit)
 
 
@@ -254,15 +256,15 @@ class Search:
             words: Include the keyword leg.
         """
         cosines = semantic.score(vectors, self.allowed)
-        found = [self._best(cosines)]
+        best = [self._best(cosines)]
         if second is not None:
             if self.allowed is not None:
                 second = np.where(self.allowed, second, np.float32(-1))
-            found.append(self._best(second))
+            best.append(self._best(second))
         if words:
-            found.append(self._by_words)
+            best.append(self._by_words)
         tools = cosines.shape[1]
-        parts = [union(tools, *of_part) for of_part in zip(*found, strict=True)]
+        parts = [union(tools, *of_part) for of_part in zip(*best, strict=True)]
         if self.allowed is not None:
             parts = [positions[self.allowed[positions]] for positions in parts]
         meaning = _Meaning(
@@ -279,20 +281,18 @@ class Search:
 
         For the whole task these include the named servers' best tools, and the tools that provide required values.
         """
-        whole = scores[0]
-        tools = len(whole)
+        of_task = scores[0]
+        tools = len(of_task)
         width = max(self.width // 3, 5)
         of_clauses = [highest(clause, _CLAUSE_WIDTH) for clause in scores[1:]]
-        further = (
-            of_clauses
-            if width == _CLAUSE_WIDTH
-            else [highest(clause, width) for clause in scores[1:]]
-        )
-        positions = union(tools, highest(whole, self.width), *further)
+        further = of_clauses
+        if width != _CLAUSE_WIDTH:
+            further = [highest(clause, width) for clause in scores[1:]]
+        positions = union(tools, highest(of_task, self.width), *further)
         if self.named is not None and len(self.named):
-            best_named = self.named[highest(whole[self.named], _CLAUSE_WIDTH)]
+            best_named = self.named[highest(of_task[self.named], _CLAUSE_WIDTH)]
             positions = union(tools, positions, best_named)
-        order = (-whole[positions]).argsort(kind="stable")
+        order = (-of_task[positions]).argsort(kind="stable")
         sources = self._sources(positions[order[:REQUIRING]])
         if len(sources):
             positions = union(tools, positions, sources)
@@ -356,7 +356,7 @@ class Search:
         no_tool = None if meaning is None else meaning.no_tool
         return Candidates(
             search=self,
-            whole=parts[0],
+            of_task=parts[0],
             clauses=tuple(parts[1:]),
             no_tool_similarity=UNKNOWN_NO_TOOL_SIMILARITY if no_tool is None else float(no_tool[0]),
         )
@@ -407,12 +407,12 @@ class Search:
 
     def _reordered(self, candidates: CandidateSet, chances: Probabilities) -> Probabilities:
         """Return the probabilities [rows] after the sentences of the whole task's best candidates are read."""
-        whole = candidates.whole
-        best = best_candidates(chances[whole])
-        read = self.read(candidates.positions[whole][best])
+        of_task = candidates.of_task
+        best = best_candidates(chances[of_task])
+        read = self.read(candidates.positions[of_task][best])
         asked = self._queries[0][_TERMS]
-        after = ordered(self.calibration.order, chances[whole], best, read, asked)
-        return np.concatenate([after, chances[whole.stop :]])
+        after = ordered(self.calibration.order, chances[of_task], best, read, asked)
+        return np.concatenate([after, chances[of_task.stop :]])
 
     def read(self, positions: Positions) -> Rows:
         """Return what `order_features` reads of these tools [positions, 3]."""

@@ -191,7 +191,7 @@ class State:
     @cached_property
     def semantic_ran(self) -> bool:
         """Whether the semantic leg has scored the candidates."""
-        return self.candidates is not None and self.candidates.whole.semantic is not None
+        return self.candidates is not None and self.candidates.of_task.semantic is not None
 
     def allows(self, position: int) -> bool:
         """Return True if neither filters nor the task exclude the tool."""

@@ -116,12 +116,12 @@ class Understood:
 
         A path is replaced by its last name.
         """
-        whole = _respelt(self.asked, self.corrected)
+        task = _respelt(self.asked, self.corrected)
         parts = [part.meant for part in self.parts]
         earlier = [text for text, _ in self.earlier]
         return [
             _IDENTIFIER.sub("", _FOLDERS.sub("", spelt_out(_unquoted(text))))
-            for text in (whole, *parts, *earlier)
+            for text in (task, *parts, *earlier)
         ]
 
 
@@ -155,8 +155,8 @@ def understand(
         other_language = is_other_language(unquoted, known, corrected)
     if other_language:
         corrected = {}
-    whole = _clause(asked, corrected, known, actions)
-    words, weights, pairs = _with_earlier(whole, earlier, known)
+    task = _clause(asked, corrected, known, actions)
+    words, weights, pairs = _with_earlier(task, earlier, known)
     parts = split_clauses(asked, actions)
     clauses = [_clause(part, corrected, known, actions) for part in parts] if len(parts) > 1 else []
     return Understood(
@@ -165,7 +165,7 @@ def understand(
         terms=weights,
         words=dict(reversed(words)),
         pairs=pairs,
-        clauses=tuple(clauses) or (replace(whole, terms=weights, pairs=pairs, acts=True),),
+        clauses=tuple(clauses) or (replace(task, terms=weights, pairs=pairs, acts=True),),
         earlier=tuple(earlier),
         corrected=corrected,
         left_out=left_out,
@@ -175,18 +175,17 @@ def understand(
 
 
 def _with_earlier(
-    whole: Clause, earlier: Sequence[tuple[str, float]], known: Container[str] | None
+    task: Clause, earlier: Sequence[tuple[str, float]], known: Container[str] | None
 ) -> tuple[list[tuple[str, str]], dict[str, float], dict[Pair, float]]:
     """Return the words, weights and pairs of a task with those of the earlier texts that it leans on."""
-    words = _words(whole.meant, known)
-    weights = dict(whole.terms)
-    pairs = dict(whole.pairs)
+    words = _words(task.meant, known)
+    weights = dict(task.terms)
+    pairs = dict(task.pairs)
     for text, weight in earlier:
         earlier_words = _words(clean(text), known)
         earlier_terms = [term for term, _ in earlier_words]
-        earlier_weights = {
-            term: weight * count**0.5 for term, count in Counter(earlier_terms).items()
-        }
+        counts = Counter(earlier_terms)
+        earlier_weights = {term: weight * count**0.5 for term, count in counts.items()}
         words += earlier_words
         weights = earlier_weights | weights
         pairs = side_by_side(earlier_terms, earlier_weights) | pairs

@@ -11,12 +11,12 @@ A value comes from the caller or from the text. In the text it is one of these:
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from orchestrator.catalogue.export import parameters
-from orchestrator.catalogue.schema import gathered
+from orchestrator.catalogue.export import check_arguments, parameters
+from orchestrator.catalogue.schema import gathered, hoisted
 from orchestrator.catalogue.schema_checks import UnusableSchema, faults
 from orchestrator.catalogue.schema_keywords import usable
 from orchestrator.index.text import spaced, stemmed
@@ -64,10 +64,10 @@ _BY_NAME = {
 }
 _IDENTIFYING = frozenset("id ids key number name uuid ref reference".split())
 """Last words of a parameter's name that only state that it identifies a thing. `order_id` is about an order."""
-WHOLE = frozenset(
+_JOINT_KEYWORDS = frozenset(
     "required anyOf oneOf allOf not if then else $ref dependentRequired minProperties".split()
 )
-"""Keywords with which a schema restricts all arguments together. The arguments known so far need not satisfy them."""
+"""Keywords with which a schema restricts all arguments together."""
 _MOST = 50
 """The maximum number of pieces of one form. A text with more is a table, and no piece in it is clearly meant."""
 _BETWEEN = frozenset(": = # is to number id named called titled".split())
@@ -316,12 +316,12 @@ def pieces_of(text: str) -> Iterator[Piece]:
     for match in islice(QUOTE.finditer(text), _MOST):
         value = match.group().strip("`\"'“”„«»")
         yield Piece(_form_of_quotation(value), value, *match.span())
-        unread = _without(unread, match)
+        unread = blanked(unread, *match.span())
     for form, pattern in _FORMS.items():
         for match in list(islice(pattern.finditer(unread), _MOST)):
             value = re.sub(r"\A#(?=\d)", "", match.group())
             yield Piece(form, value, *match.span())
-            unread = _without(unread, match)
+            unread = blanked(unread, *match.span())
 
 
 def _form_of_quotation(value: str) -> str:
@@ -331,10 +331,9 @@ def _form_of_quotation(value: str) -> str:
     return "quoted text"
 
 
-def _without(text: str, match: re.Match[str]) -> str:
-    """Return the text with blanks in place of a match, so that positions stay."""
-    blanks = " " * len(match.group())
-    return text[: match.start()] + blanks + text[match.end() :]
+def blanked(text: str, start: int, end: int) -> str:
+    """Return the text with blanks in place of text[start:end], so that positions stay."""
+    return text[:start] + " " * (end - start) + text[end:]
 
 
 def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None:
@@ -428,6 +427,20 @@ def _only_left(
     if parameter.form == "path" and not fitting:
         fitting = [piece for piece in pieces if piece.form == "quoted text"]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def check_so_far(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the arguments that are known so far. Further ones may come, so none is required.
+
+    Raises:
+        InvalidArguments: An argument does not fit the tool's schema.
+    """
+    schema = {
+        keyword: value
+        for keyword, value in hoisted(parameters(tool)).items()
+        if keyword not in _JOINT_KEYWORDS
+    }
+    return check_arguments(replace(tool, input_schema=schema), dict(arguments))
 
 
 def _fits(schema: Mapping[str, Any], name: str, value: Any) -> bool:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.catalogue.export import check_arguments, parameters
-from orchestrator.catalogue.schema import hoisted
+from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.common.digests import digest_of
 from orchestrator.common.json_input import shortened
@@ -17,7 +16,7 @@ from orchestrator.pipeline.clauses import (
     split_clauses,
     split_left_out,
 )
-from orchestrator.planning.arguments import WHOLE, extract, given_for
+from orchestrator.planning.arguments import check_so_far, extract, given_for
 from orchestrator.planning.unread import unread
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
@@ -172,8 +171,8 @@ def _bind(request: PlanRequest) -> list[_BoundClause]:
     if len(clauses) < 2:
         task, _ = split_left_out(decision.query)
         best = _recommended(decision)
-        whole = _Clause((task,), ())
-        return [_BoundClause(whole, best, best.why or "the best match")]
+        only_clause = _Clause((task,), ())
+        return [_BoundClause(only_clause, best, best.why or "the best match")]
     bound = []
     for clause in clauses:
         probability, best = _best_for(decision, clause.positions)
@@ -394,12 +393,8 @@ def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
         given = given_for(step.id, tool, request.arguments) if tool else {}
         if tool is None or not given:
             continue
-        schema = {
-            key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE
-        }
-        arguments = {name: step.arguments[name] for name in given}
         try:
-            check_arguments(replace(tool, input_schema=schema), arguments)
+            check_so_far(tool, {name: step.arguments[name] for name in given})
         except InvalidArguments as error:
             warnings.append(
                 f"the arguments for step {step.id} do not match the tool's schema: {error}"

@@ -5,14 +5,14 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from orchestrator.catalogue.export import parameters
 from orchestrator.index.intent import action_stems
 from orchestrator.index.text import terms
 from orchestrator.pipeline.clauses import MAX_CUT
-from orchestrator.planning.arguments import Parameter, Piece, pieces_of
+from orchestrator.planning.arguments import Parameter, blanked, pieces_of
 from orchestrator.records.tool import Tool
 
 _BETWEEN_CLAUSES = frozenset(". , ; : and then or".split())
@@ -36,27 +36,18 @@ def unread(
     replaced = [Parameter.of(name, properties[name]) for name in given if name in properties]
     used = json.dumps(arguments, ensure_ascii=False, default=str)
     about_tool = f"{tool.key} {tool.title} {tool.description}".lower()
-    pieces = list(pieces_of(text[:MAX_CUT]))
+    words = text[:MAX_CUT]
     unused: dict[int, str] = {}
-    for piece in pieces:
-        if piece.value in used or piece.value.lower() in about_tool:
-            continue
-        if not any(parameter.takes(piece) for parameter in replaced):
+    for piece in pieces_of(words):
+        words = blanked(words, piece.start, piece.end)
+        is_used = piece.value in used or piece.value.lower() in about_tool
+        if not is_used and not any(parameter.takes(piece) for parameter in replaced):
             unused[piece.start] = piece.value
     # An argument of the caller may stand for words that are no value.
     if not given:
-        words = _blanked(text[:MAX_CUT], pieces)
         unused |= _unread_words(words, tool, used)
-    in_order = (unused[start] for start in sorted(unused))
+    in_order = [unused[start] for start in sorted(unused)]
     return list(dict.fromkeys(in_order))
-
-
-def _blanked(text: str, pieces: Iterable[Piece]) -> str:
-    """Return the text with blanks in place of these pieces. Every word keeps its position."""
-    for piece in pieces:
-        blanks = " " * (piece.end - piece.start)
-        text = text[: piece.start] + blanks + text[piece.end :]
-    return text
 
 
 def _unread_words(text: str, tool: Tool, used: str) -> dict[int, str]:

@@ -211,14 +211,14 @@ class Decision:
         from pydantic_core import to_jsonable_python
 
         if definitions:
-            whole: dict[str, Any] = to_jsonable_python(self)
-            for match, record in zip(self.matches, whole["matches"], strict=True):
+            complete: dict[str, Any] = to_jsonable_python(self)
+            for match, record in zip(self.matches, complete["matches"], strict=True):
                 record |= {"definition": record["tool"], **_named(match.tool)}
-            return whole
-        shown: dict[str, Any] = to_jsonable_python(
+            return complete
+        short: dict[str, Any] = to_jsonable_python(
             self, exclude={"matches", "named_servers", "leans"}
         )
-        return shown | {
+        return short | {
             "confidence": round(self.confidence, 4),
             "gate_confidence": round(self.gate_confidence, 4),
             "timings_ms": {stage: round(ms, 3) for stage, ms in self.timings_ms.items()},

@@ -74,9 +74,9 @@ class Delta:
         new conversation.
         """
         return tuple(
-            now.key
-            for tool, now in zip(self.seen, self.current, strict=False)
-            if tool.hash != now.hash
+            current.key
+            for seen, current in zip(self.seen, self.current, strict=False)
+            if seen.hash != current.hash
         )
 
     def tools(self, provider: "Provider" = "openai") -> list[Any]:

@@ -55,12 +55,15 @@ def uses_of(used: Any) -> tuple[Use, ...]:
         raise InvalidInput(
             f"used={used!r:.80}: give a list of tools, e.g. ['server:name'], [] for none"
         )
-    keys: list[Any] = [getattr(getattr(one, "tool", one), "key", one) for one in used]
-    if wrong := [key for key in keys if not isinstance(key, str | Use)]:
-        raise InvalidInput(
-            f"{wrong[0]!r:.80} in used: give a tool's key, a Tool, a Match, or a result of Decision.resolve"
-        )
-    return tuple(key if isinstance(key, Use) else Use(tool=key) for key in keys)
+    uses = []
+    for item in used:
+        key = getattr(getattr(item, "tool", item), "key", item)
+        if not isinstance(key, str | Use):
+            raise InvalidInput(
+                f"{key!r:.80} in used: give a tool's key, a Tool, a Match, or a result of Decision.resolve"
+            )
+        uses.append(key if isinstance(key, Use) else Use(tool=key))
+    return tuple(uses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,11 +179,9 @@ class Tool(_Local):
         key of a call has the label `idempotency` with the value `key`.
         """
         hints = {"read_only": self.annotations.read_only, "idempotent": self.annotations.idempotent}
-        said = (
-            self.labels.get(name, str(hint)).lower() in ("true", "yes")
-            for name, hint in hints.items()
-        )
-        return any(said) or self.labels.get("idempotency") == "key"
+        stated = [self.labels.get(name, str(hint)).lower() for name, hint in hints.items()]
+        has_key = self.labels.get("idempotency") == "key"
+        return has_key or not {"true", "yes"}.isdisjoint(stated)
 
     @property
     def filtered_by(self) -> dict[str, str]:

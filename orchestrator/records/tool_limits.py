@@ -35,14 +35,9 @@ class ToolLimits:
         Raises:
             InvalidConfig: A label has a value that is no limit.
         """
-        stated = {
-            name: tool.labels[name]
+        limits = {
+            name: value_of(cls, name, tool.labels[name], f"{tool.key}: the label {name}")
             for name in (TIMEOUT, RETRIES, TASK_QUEUE)
             if name in tool.labels
         }
-        return cls(
-            **{
-                name: value_of(cls, name, said, f"{tool.key}: the label {name}")
-                for name, said in stated.items()
-            }
-        )
+        return cls(**limits)

@@ -55,7 +55,8 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    reading, sizes = index.reading, index.sizes
+    reading = index.reading
+    sizes = index.sizes
     head = {
         "key": _key(embedder),
         "version": stored.version,
@@ -74,11 +75,10 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
         "twins": reading.write_variants,
         "sizes": np.array([sizes.tokens, sizes.plain]),
     }
-    given: dict[str, Any] = {
-        "vectors": stored.vectors,
-        "deprecation_factor": reading.deprecation_factor,
-    }
-    arrays |= {name: own for name, own in given.items() if own is not None}
+    if stored.vectors is not None:
+        arrays["vectors"] = stored.vectors
+    if reading.deprecation_factor is not None:
+        arrays["deprecation_factor"] = reading.deprecation_factor
     new = file.with_name(f"{file.stem}-{os.urandom(4).hex()}.tmp")
     try:
         with open(new, "xb", opener=regular) as out:
@@ -174,7 +174,8 @@ def _unpacked(packed: bytes, tools: Sequence[Tool], reading: Reading) -> dict[st
 
 
 def _reading(head: Mapping[str, Any], arrays: Any) -> Reading:
-    terms, fields = head["terms"], arrays["fields"]
+    terms = head["terms"]
+    fields = arrays["fields"]
     corpus = Corpus(
         ids=dict(zip(terms, range(len(terms)), strict=True)),
         terms=arrays["terms"].astype(np.int64),
@@ -193,9 +194,9 @@ def _reading(head: Mapping[str, Any], arrays: Any) -> Reading:
 
 
 def _row(tool: Tool) -> list[Any]:
-    own = [getattr(tool, name) for name in _FIELDS]
+    values = [getattr(tool, name) for name in _FIELDS]
     return [
-        *own[:7],
+        *values[:7],
         astuple(tool.annotations),
         tool.hash,
         [astuple(relation) for relation in tool.relations],
@@ -205,10 +206,15 @@ def _row(tool: Tool) -> list[Any]:
 
 def _tool(row: list[Any]) -> Tool:
     """Return the tool of a row. It was checked when it was saved. Checking it again would take half of the time."""
-    row[4], row[5], row[7] = _KINDS[row[4]], tuple(row[5]), _annotations(*row[7])
-    row[9] = tuple([Relation(to=to, type=type_, weight=weight) for to, type_, weight in row[9]])
+    values = dict(zip(_FIELDS, row, strict=True))
+    values["kind"] = _KINDS[values["kind"]]
+    values["keywords"] = tuple(values["keywords"])
+    values["annotations"] = _annotations(*values["annotations"])
+    values["relations"] = tuple(
+        [Relation(to=to, type=type_, weight=weight) for to, type_, weight in values["relations"]]
+    )
     tool = object.__new__(Tool)
-    for put, value in zip(_PUT, row, strict=True):
+    for put, value in zip(_PUT, values.values(), strict=True):
         put(tool, value)
     return tool
 
@@ -225,11 +231,13 @@ def _key(embedder: str) -> str:
 @cache
 def _code() -> str:
     """Return a digest of the code and the data from which an index is made."""
-    package, found = Path(__file__).parents[1], sha256()
+    package = Path(__file__).parents[1]
+    digest = sha256()
     for folder in ("index", "catalogue", "common", "records", "data", "runtime"):
-        for file in sorted(file for file in (package / folder).glob("*.*") if file.is_file()):
-            found.update(file.read_bytes())
-    return found.hexdigest()[:16]
+        for file in sorted((package / folder).glob("*.*")):
+            if file.is_file():
+                digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @contextmanager

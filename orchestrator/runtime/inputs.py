@@ -23,9 +23,15 @@ def validated_request(
 ) -> RouteRequest:
     """Return the valid request. Without a tenant it gets the tenant `local`.
 
+    Args:
+        request: The task as a text, or a RouteRequest with its own settings.
+        conversation: Earlier turns.
+        settings: The settings of the request by name. None: not given.
+
     Raises:
         InvalidInput: The request has a wrong value.
     """
+    settings = {name: value for name, value in settings.items() if value is not None}
     if isinstance(request, str):
         request = RouteRequest(query=request, **settings)
     elif settings:
@@ -52,6 +58,12 @@ def task_of(decision: Decision | str, tenant: str) -> tuple[str, str]:
             f"tenant={tenant!r}: the Decision belongs to {decision.tenant!r}; leave tenant out"
         )
     return decision.query, decision.tenant
+
+
+def names_of_given(**arguments: object) -> frozenset[str]:
+    """Return the names of the arguments that a caller gave."""
+    absent = (None, "", ())
+    return frozenset(name for name, value in arguments.items() if value not in absent)
 
 
 def stores_to_read(
@@ -127,9 +139,8 @@ def check_embedder(embedder: object) -> None:
         )
     dimension = getattr(embedder, "dimension", None)
     # An endpoint's dimension comes from its first answer.
-    if not isinstance(dimension, int) or (
-        dimension < 1 and not isinstance(embedder, OpenAIEmbedder)
-    ):
+    least = 0 if isinstance(embedder, OpenAIEmbedder) else 1
+    if not isinstance(dimension, int) or dimension < least:
         raise InvalidInput(
             f"embedder {kind} has no dimension: give it an attribute `dimension`, the vectors' length"
         )
@@ -139,8 +150,10 @@ def check_embedder(embedder: object) -> None:
         )
 
 
-def fit_from(given: Calibration | Fit | str | Path) -> Fit:
-    """Return the given fit, or the fit in the file. Without a file, return the empty fit, which changes nothing."""
-    if isinstance(given, Fit):
-        return given
-    return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)
+def fit_from(calibration: Calibration | Fit | str | Path) -> Fit:
+    """Return a fit, or the fit in a file. Without one, return the empty fit, which changes nothing."""
+    if isinstance(calibration, Fit):
+        return calibration
+    if isinstance(calibration, Calibration) or not str(calibration):
+        return Fit()
+    return Fit.read(calibration)

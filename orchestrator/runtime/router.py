@@ -42,6 +42,7 @@ from orchestrator.runtime.inputs import (
     check_reader,
     check_stores,
     fit_from,
+    names_of_given,
     stores_to_read,
     task_of,
     validated_request,
@@ -105,47 +106,43 @@ class Router:
         entries: Mapping[str, str] | None = None,
         models: Callable[[], Any] | None = None,
     ) -> None:
+        arguments = names_of_given(
+            catalogue=catalogue,
+            store=store,
+            stores=stores or (),
+            embedder=embedder,
+            calibration=calibration,
+            pipeline=pipeline,
+            models=models,
+        )
         check_stores(stores)
         check_capabilities(capabilities)
         if embedder is not None:
             check_embedder(embedder)
-        options = options or Options()
-        sources = [Source.of(place) for place in stores_to_read(catalogue, store, stores, options)]
+        self.options = options or Options()
+        if isinstance(pipeline, str):
+            pipeline = preset(pipeline or self.options.pipeline)
+        self.pipeline = pipeline
+        places = stores_to_read(catalogue, store, stores, self.options)
+        sources = [Source.of(place) for place in places]
         if catalogue is not None and servers and not sources:
             catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue.read(catalogue)
             check_known("servers", servers, catalogue.places)
-        self.options = options
-        self.pipeline = (
-            preset(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
-        )
-        arguments = {
-            "catalogue": catalogue,
-            "store": store,
-            "stores": stores or None,
-            "embedder": embedder,
-            "calibration": calibration,
-            "pipeline": pipeline or None,
-            "models": models,
-        }
-        given = {name: value for name, value in arguments.items() if value is not None}
-        require_effect(options, given, sources, self.pipeline, entries)
-        check_reader(options)
+        require_effect(self.options, arguments, sources, self.pipeline, entries)
+        check_reader(self.options)
         self._origin = ", ".join(source.shown for source in sources) or repr(catalogue)
-        fit = fit_from(calibration or options.calibration)
-        embedding = Embedding(embedder, _embedder_of(sources), options, fit)
-        models_of_route = RouteModels(models, options)
+        fit = fit_from(calibration or self.options.calibration)
+        embedding = Embedding(embedder, _embedder_of(sources), self.options, fit)
+        models_of_route = RouteModels(models, self.options)
         self._owned_stores: list[Store] = []
-        sources = [
-            replace(source, store=self._opened(source.store, embedding, entries))
-            for source in sources
-        ]
-        self.stores = tuple(source.store for source in sources if isinstance(source.store, Store))
+        self.stores = tuple(self._opened(source.store, embedding, entries) for source in sources)
         tools = self._tools_of(sources, catalogue)
+        most_tenants = self.options.cached_tenants
         self.engine = RouteEngine(
-            options,
+            self.options,
             calibration if isinstance(calibration, Calibration) else fit.maps(shipped()),
-            IndexCache(catalogue, tools, tuple(capabilities), options.cached_tenants),
-            ExperienceCache(self.store, options.cached_tenants, options.experience_days),
+            IndexCache(catalogue, tools, tuple(capabilities), most_tenants),
+            ExperienceCache(self.store, most_tenants, self.options.experience_days),
             embedding,
             models_of_route,
         )
@@ -217,10 +214,14 @@ class Router:
     def _tools_of(
         self, sources: Sequence[Source], catalogue: Catalogue | str | Path | None
     ) -> Store | Sources | StoreWithCatalogue | None:
-        """Return what has the tools of these sources. One store needs no merging."""
+        """Return what has the tools of these sources, once they are open. One store needs no merging."""
         store: Store | Sources | None = self.store
         if len(sources) > 1 or any(source.tenant for source in sources):
-            store = Sources(sources, self.options.store_timeout_s)
+            opened = [
+                replace(source, store=store)
+                for source, store in zip(sources, self.stores, strict=True)
+            ]
+            store = Sources(opened, self.options.store_timeout_s)
         if store is None or catalogue is None:
             return store
         return StoreWithCatalogue(store, catalogue, lambda: self.embedder)
@@ -302,8 +303,7 @@ class Router:
             "fusion": fusion,
             "context": context,
         }
-        given = {name: value for name, value in settings.items() if value is not None}
-        return await self._routed(validated_request(request, conversation, given))
+        return await self._routed(validated_request(request, conversation, settings))
 
     route_sync = waiting(route)
     """`route` for programs without an event loop. The call waits for the Decision."""

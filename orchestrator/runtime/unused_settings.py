@@ -47,7 +47,7 @@ def without_unasked_models(options: Options) -> Options:
 
 def require_effect(
     options: Options,
-    given: Collection[str],
+    arguments: Collection[str],
     sources: Sequence[Source],
     pipeline: Pipeline,
     entries: Mapping[str, str] | None,
@@ -56,7 +56,7 @@ def require_effect(
 
     Args:
         options: The options.
-        given: The names of the other arguments of the Router that are given.
+        arguments: The names of the other arguments of the Router that are given.
         sources: The stores to read.
         pipeline: The pipeline.
         entries: The entries of a configuration.
@@ -67,12 +67,12 @@ def require_effect(
             "entries has no effect: only a store that the Router opens has tools of a configuration; "
             "give its folder or URL, or give the entries to your Store"
         )
-    if "models" in given and not asks_model(options, pipeline):
+    if "models" in arguments and not asks_model(options, pipeline):
         raise InvalidConfig(
             f"models has no effect: {_NO_STAGE}give the Models to make_plan or OrchestratorPlugin"
         )
     settings = set_in_code(options)
-    for name, why in _unused(options, settings, given, sources, pipeline):
+    for name, why in _unused(options, settings, arguments, sources, pipeline):
         if name in settings:
             raise InvalidConfig(f"Options({name}=...) has no effect: {why}")
 
@@ -80,25 +80,25 @@ def require_effect(
 def _unused(
     options: Options,
     settings: frozenset[str],
-    given: Collection[str],
+    arguments: Collection[str],
     sources: Sequence[Source],
     pipeline: Pipeline,
 ) -> Iterator[tuple[str, str]]:
     """Yield the options that these arguments leave without an effect, and why."""
-    if "catalogue" in given and not sources:
+    if "catalogue" in arguments and not sources:
         yield "store", "beside a catalogue, give it as Router(catalogue, store=...)"
-    yield from _given_twice(given)
+    yield from _given_twice(arguments)
     yield from _unused_of_stores(sources)
     yield from _unused_of_pipeline(pipeline)
-    yield from _unused_of_models(options, settings, given, pipeline)
+    yield from _unused_of_models(options, settings, arguments, pipeline)
     if options.experience == "off":
         yield "experience_days", "experience is off"
 
 
-def _given_twice(given: Collection[str]) -> Iterator[tuple[str, str]]:
+def _given_twice(arguments: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the options that an argument of the Router replaces."""
     for argument in ("store", "stores", "embedder", "pipeline", "calibration"):
-        if argument in given:
+        if argument in arguments:
             name = argument.removesuffix("s")
             yield name, f"the Router was given {argument}; leave one of them out"
 
@@ -136,7 +136,7 @@ def _unused_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
 
 
 def _unused_of_models(
-    options: Options, settings: frozenset[str], given: Collection[str], pipeline: Pipeline
+    options: Options, settings: frozenset[str], arguments: Collection[str], pipeline: Pipeline
 ) -> Iterator[tuple[str, str]]:
     if not asks_model(options, pipeline):
         for name in _MODELS:
@@ -144,11 +144,11 @@ def _unused_of_models(
         if not options.reader:
             yield "route_timeout_s", "no stage of routing asks a model, and no reader is named"
     asks_endpoint = options.embedder.startswith("openai:")
-    if not asks_endpoint and "models" not in given and settings.isdisjoint(_MODELS):
+    if not asks_endpoint and "models" not in arguments and settings.isdisjoint(_MODELS):
         why = _ONLY_PLANS
         if asks_model(options, pipeline):
             why = "no model is named: give Options(model=...)"
         for name in ("model_url", "model_timeout_s"):
             yield name, why
-    if not asks_endpoint and "embedder" not in given:
+    if not asks_endpoint and "embedder" not in arguments:
         yield "semantic_timeout_s", "only an embedder that calls an endpoint has this limit"

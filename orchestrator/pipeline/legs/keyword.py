@@ -84,10 +84,10 @@ def gate(state: State) -> bool:
     if state.gate_confidence < state.task.options.gate:
         return False
     named = state.candidates.search.named
-    whole = state.candidates.whole
-    if named is None or not len(whole.positions):
+    of_task = state.candidates.of_task
+    if named is None or not len(of_task.positions):
         return True
-    return bool(whole.positions[np.argmax(whole.keyword)] in named)
+    return bool(of_task.positions[np.argmax(of_task.keyword)] in named)
 
 
 def never(state: State) -> bool:

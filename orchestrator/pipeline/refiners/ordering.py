@@ -103,13 +103,11 @@ def _moved_up(
     chances: Chances,
 ) -> dict[int, str]:
     """Return a note for each tool that is higher than in the ranking for the whole task."""
-    whole = candidates.whole
-    chances_for_whole = supported(whole.chances, whole.support).tolist()
-    for_whole = dict(zip(whole.positions.tolist(), chances_for_whole, strict=True))
-    by_whole = sorted(
-        by_score, key=lambda position: -for_whole.get(position, state.scores[position])
-    )
-    rank_before = {position: rank for rank, position in enumerate(by_whole)}
+    of_task = candidates.of_task
+    chances_for_task = supported(of_task.chances, of_task.support).tolist()
+    for_task = dict(zip(of_task.positions.tolist(), chances_for_task, strict=True))
+    by_task = sorted(by_score, key=lambda position: -for_task.get(position, state.scores[position]))
+    rank_before = {position: rank for rank, position in enumerate(by_task)}
     rank_after = {position: rank for rank, position in enumerate(order)}
     best_clause = chances.argmax(axis=0).tolist()
     best_chance = chances.max(axis=0).tolist()

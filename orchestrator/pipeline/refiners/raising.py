@@ -135,7 +135,7 @@ def lift_named(state: State) -> State:
             lifted[position] = floor + (1 - floor) * state.scores[position]
     if not lifted:
         return state
-    is_lifted = np.isin(state.candidates.whole.positions, list(lifted))
+    is_lifted = np.isin(state.candidates.of_task.positions, list(lifted))
     # A server's name says which server, and not which tool: the mean is right more often than the larger one.
     confidence = (state.confidence + state.candidates.confidence(is_lifted)) / 2
     names: dict[str, str] = {}
