@@ -22,7 +22,7 @@ from temporalio.converter import (
 from temporalio.testing import ActivityEnvironment
 
 from orchestrator.errors import InvalidInput
-from orchestrator.temporal.worker.results import KEPT_S, Results
+from orchestrator.temporal.worker.whole_results import KEPT_S, Results
 from tests.my_workflow import Paging
 from tests.runner import Serve
 from tests.running import LocalTools, plugin_over

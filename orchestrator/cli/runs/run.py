@@ -15,10 +15,10 @@ from orchestrator import errors
 from orchestrator.cli.routing.plan import NEEDS_USER, plan_exit_code
 from orchestrator.cli.routing.plan_view import show_run
 from orchestrator.cli.runs.approval_hints import note_how_to_approve
-from orchestrator.cli.runs.plugin import make_plugin
 from orchestrator.cli.runs.reporter import SOON, RunReporter
 from orchestrator.cli.runs.temporal import connect, quiet, temporal_server, ui_pages
 from orchestrator.cli.runs.worker import make_worker
+from orchestrator.cli.runs.worker_plugin import make_plugin
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.derived_options import pairs
 from orchestrator.cli.shared.output import clean_stdout, log, note, present

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.runs.plugin import make_plugin
 from orchestrator.cli.runs.temporal import connect, target, temporal_server
+from orchestrator.cli.runs.worker_plugin import make_plugin
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.derived_options import derived
 from orchestrator.cli.shared.long_running import collect_in_small_steps

@@ -32,7 +32,7 @@ def _turns(_: click.Context, __: click.Parameter, path: Path | None) -> tuple[Tu
     """Read the turns of the file, oldest first."""
     if path is None:
         return ()
-    from orchestrator.cli.shared.conversation import read_conversation
+    from orchestrator.cli.shared.conversation_file import read_conversation
 
     return read_conversation(path)
 

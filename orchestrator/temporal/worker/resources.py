@@ -30,9 +30,9 @@ from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.temporal.worker.executors import Executors
 from orchestrator.temporal.worker.http_executor import HttpExecutor
 from orchestrator.temporal.worker.plugin_settings import PluginSettings
-from orchestrator.temporal.worker.results import Results
 from orchestrator.temporal.worker.servers_by_tenant import ServersByTenant
 from orchestrator.temporal.worker.turns import Turns
+from orchestrator.temporal.worker.whole_results import Results
 from orchestrator.trust.audit import Audit, Entry, arguments_digest
 from orchestrator.trust.definition_changes import is_quarantined
 

@@ -31,7 +31,6 @@ from orchestrator.records.run import (
 )
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.worker.tracing import step_ended
-from orchestrator.temporal.workflow.answers import Answers
 from orchestrator.temporal.workflow.call import (
     Config,
     call_tool,
@@ -42,6 +41,7 @@ from orchestrator.temporal.workflow.call import (
     why_failed,
 )
 from orchestrator.temporal.workflow.model import Complete, fill
+from orchestrator.temporal.workflow.step_answers import Answers
 from orchestrator.trust.approval_rules import call_digest, earlier_call_digest, needs_approval
 
 MAX_REASON = 1000
