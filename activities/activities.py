@@ -80,8 +80,8 @@ class Activities:
         async with working(payload, RouteRequest) as request:
             # A worker serves many tenants, so a request without a tenant is an error.
             request.validate()
-            await self.resources.list_servers(request.tenant)
-            decision = await (await self.resources.router()).route(request)
+            router = await self.resources.router_for(request.tenant)
+            decision = await router.route(request)
             return written(await self.resources.limited(decision))
 
     @activity.defn(name=names.PLAN)

@@ -82,6 +82,7 @@ class StageActivities:
         from orchestrator.runtime.staged_route import find
 
         async with working(payload, RouteRequest) as request:
+            request.validate()
             findings = Findings() if before is None else read_input(before, Findings)
-            router = await self.resources.router()
+            router = await self.resources.router_for(request.tenant)
             return written(await find(router, request, findings, activity_name))

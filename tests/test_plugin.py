@@ -212,6 +212,15 @@ async def test_functions_and_mcp_servers_are_routed_together(serve: Serve) -> No
     assert result.answer == "said yes"
 
 
+@pytest.mark.parametrize("workflow_name", ["toolroute.route", "toolroute.route_staged"])
+async def test_each_first_route_waits_until_the_servers_are_listed(workflow_name: str, serve: Serve) -> None:
+    runner = await serve(OrchestratorPlugin(catalogue=Catalogue.of(say), mcp_servers=SERVERS))
+    request = RouteRequest(query="get the current time in Berlin", tenant=f"org:{workflow_name}")
+    routes = [await runner.begin(workflow_name, request, result_type=Decision) for _ in range(4)]
+    decisions = [await route.result() for route in routes]
+    assert {decision.recommended[:1] for decision in decisions} == {("time:get_current_time",)}
+
+
 async def test_an_executor_for_no_tool_is_named(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     runner = await serve(OrchestratorPlugin(catalogue=Catalogue.of(say), store=":memory:", executors={"crm:f": say}))
     request = RouteRequest(query="say the text 'yes'", tenant=TENANT)

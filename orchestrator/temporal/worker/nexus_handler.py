@@ -33,9 +33,8 @@ class ToolrouteHandler:
         self._check(request.tenant)
         try:
             request.validate()
-            return await self._resources.limited(
-                await (await self._resources.router()).route(request)
-            )
+            router = await self._resources.router_for(request.tenant)
+            return await self._resources.limited(await router.route(request))
         except ToolrouteError as error:
             _fail(error)
 

@@ -68,7 +68,8 @@ class Resources:
         self._models: Models | None = None
         self._router: Router | None = None
         self._turns: dict[str, Turns] = {}
-        self._listed: set[str] = set()
+        self._listings: dict[str, asyncio.Task[None]] = {}
+        """The listing of each tenant's servers, before its first route."""
         # A worker may have no user folder.
         audit_folder = Options.from_env().audit
         self._audit = Audit.named(audit_folder) if audit_folder else None
@@ -200,16 +201,24 @@ class Resources:
                 raise
         return await self._executors.execute(call, connections, confirm)
 
-    async def list_servers(self, tenant: str) -> None:
-        """List the tenant's servers that its store does not know yet, once in this process. Failures are logged."""
-        if not self._settings.lists_servers or tenant in self._listed:
-            return
-        # Noted first, so that concurrent routes of the tenant do not list its servers again.
-        self._listed.add(tenant)
+    async def router_for(self, tenant: str) -> "Router":
+        """Return the router, for a use of the tenant's catalogue. Its servers that the store does not know are listed first.
+
+        They are listed once in this process, and all first routes wait for it. Failures are logged.
+        """
+        if self._settings.lists_servers:
+            listing = self._listings.get(tenant)
+            if listing is None or listing.cancelled():
+                listing = self._listings[tenant] = asyncio.create_task(self._list_servers(tenant))
+            # The listing goes on for the other routes if this one is cancelled.
+            await asyncio.shield(listing)
+        return await self.router()
+
+    async def _list_servers(self, tenant: str) -> None:
         try:
             failures = await self._list_unknown(tenant)
         except ToolrouteError as error:
-            self._listed.discard(tenant)
+            self._listings.pop(tenant, None)
             logger.warning("the servers of tenant %r could not be listed: %s", tenant, error)
             return
         for server, reason in failures.items():
@@ -256,7 +265,7 @@ class Resources:
             UnknownTool: The tenant has no such tool.
             ToolChanged: The tool's definition has changed, or its change waits to be accepted.
         """
-        router = await self.router()
+        router = await self.router_for(call.tenant)
         key = call.tool.key
         tool = (await router.engine.catalogue(call.tenant))[key]
         if not router.engine.serves(tool):
@@ -299,6 +308,10 @@ class Resources:
     async def close(self) -> None:
         """Close the router, the connections and the HTTP clients. A later call opens them again."""
         self._executors.close()
+        listings = [listing for listing in self._listings.values() if not listing.done()]
+        for listing in listings:
+            listing.cancel()
+        await asyncio.gather(*listings, return_exceptions=True)
         stack = self._open
         self._open = AsyncExitStack()
         self._router = None
