@@ -202,9 +202,10 @@ class Resources:
         return await self._executors.execute(call, connections, confirm)
 
     async def router_for(self, tenant: str) -> "Router":
-        """Return the router, for a use of the tenant's catalogue. Its servers that the store does not know are listed first.
+        """Return the router, for a use of the tenant's catalogue.
 
-        They are listed once in this process, and all first routes wait for it. Failures are logged.
+        Servers that the store does not know are listed first, once in this process. Concurrent callers wait for it, and
+        failures are logged.
         """
         if self._settings.lists_servers:
             listing = self._listings.get(tenant)
