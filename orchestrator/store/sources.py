@@ -168,18 +168,17 @@ class Sources:
         warnings: list[str] = []
         errors: list[ToolrouteError] = []
         for number, request in enumerate(requests):
-            patience_s = (
-                _RENEWED_IN_S if earlier else self._sources[number].deadline_s or self._deadline_s
-            )
+            patience_s = self._sources[number].deadline_s or self._deadline_s
+            if earlier:
+                patience_s = _RENEWED_IN_S
             part = earlier_parts[number]
             try:
                 part = request.answer.result(max(0.0, request.at + patience_s - time.monotonic()))
                 self._requests.pop((number, tenant), None)
             except Exception as error:  # A failure of one source does not affect the others.
                 counts = "its earlier tools are used" if part else "its tools are missing"
-                warnings.append(
-                    f"source {self.names[number]}: {counts}: {_reason(error, patience_s)}"
-                )
+                reason = _reason(error, patience_s)
+                warnings.append(f"source {self.names[number]}: {counts}: {reason}")
                 errors.append(
                     error if isinstance(error, ToolrouteError) else StoreUnavailable(warnings[-1])
                 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -70,12 +71,14 @@ def read_stored(
     owners = manifest_records.visible(backend, tenant, entries)
     with_vectors = all(tool_points.fits(owner.collection) for owner in owners if owner.tools)
     definitions = _earlier_definitions(earlier, vectors=with_vectors)
-    problems = [owner.problem for owner in owners if owner.problem]
+    problems = [owner.problem for owner in owners]
     keys: dict[str, str] = {}
     for owner in owners:
-        points = {hash_: point for point, hash_, _ in owner.points()}
-        keys |= {hash_: key for _, hash_, key in owner.points()}
-        new = {hash_: point for hash_, point in points.items() if hash_ not in definitions}
+        new: dict[str, str] = {}
+        for point, hash_, key in owner.points():
+            keys[hash_] = key
+            if hash_ not in definitions:
+                new[hash_] = point
         try:
             definitions |= _read(backend, owner, new, vectors=with_vectors)
         except InvalidConfig as error:
@@ -87,15 +90,14 @@ def read_stored(
     rows = [definitions[tool.hash][1] for tool in catalogue]
     vectors = np.array(rows, np.float32) if with_vectors and rows else None
     note = tool_points.mismatch(vectors) if rows else ""
+    failed = partial(listing_records.failed, tenant=tenant, entries=entries)
     return Stored(
         catalogue=catalogue,
         vectors=None if note else vectors,
         version=version,
         note=note,
         damaged="; ".join(filter(None, problems)),
-        unlisted=frozenset(
-            backend.read(tenant, lambda points: listing_records.failed(points, tenant, entries))
-        ),
+        unlisted=frozenset(backend.read(tenant, failed)),
     )
 
 

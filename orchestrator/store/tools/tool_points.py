@@ -190,11 +190,11 @@ class ToolPoints:
         """Return the stored vectors of the encoder for other languages, by the hash of the tool's definition."""
         hashes = {point: hash_ for point, hash_, _ in owner.points()}
         records = points.get(SECOND, list(hashes), vectors=True, payload=False)
-        return {
-            hashes[point]: record.vector
-            for point, record in records.items()
-            if record.vector is not None and has_vector(record)
-        }
+        vectors: dict[str, Vectors] = {}
+        for point, record in records.items():
+            if record.vector is not None and has_vector(record):
+                vectors[hashes[point]] = record.vector
+        return vectors
 
     def left_behind(self, points: Points, owner: Manifest, collection: str) -> dict[str, Tool]:
         """Return the owner's tools in another collection. Tools with damaged records are left out.

@@ -198,17 +198,11 @@ class Writer:
         """Return the points of a draft that the manifest does not name."""
         named = after.definitions() if draft.collection == after.collection else set()
         if draft.tools is not None:
-            return [
-                tool_id(after.tenant, *definition)
-                for definition in draft.tools
-                if definition not in named
-            ]
+            unnamed = [definition for definition in draft.tools if definition not in named]
+            return [tool_id(after.tenant, *definition) for definition in unnamed]
         ids = {tool_id(after.tenant, *definition) for definition in named}
-        return [
-            record.id
-            for record in points.find(draft.collection, payload=False)
-            if record.id not in ids
-        ]
+        stored = [record.id for record in points.find(draft.collection, payload=False)]
+        return [point for point in stored if point not in ids]
 
 
 class _Start(NamedTuple):
@@ -259,16 +253,13 @@ class Write:
 
     def changes(self, before: Manifest, after: Manifest) -> dict[str, Changes]:
         """Return the changes as a reader with the written entries sees them."""
-        entries = (
-            None
-            if self.entries is None and not self.listed
-            else {**(self.entries or {}), **self.listed}
-        )
+        entries = self.entries
+        if self.listed:
+            entries = {**(entries or {}), **self.listed}
         tools_before = before.seen(entries).tools
         tools_after = after.seen(entries).tools
-        return {
-            server: Changes.between(
-                tools_before.get(server, before.tools.get(server, {})), tools_after.get(server, {})
-            )
-            for server in self.servers
-        }
+        changes: dict[str, Changes] = {}
+        for server in self.servers:
+            earlier = tools_before.get(server, before.tools.get(server, {}))
+            changes[server] = Changes.between(earlier, tools_after.get(server, {}))
+        return changes
