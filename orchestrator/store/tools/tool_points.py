@@ -193,7 +193,8 @@ class ToolPoints:
         vectors: dict[str, Vectors] = {}
         for point, record in records.items():
             if record.vector is not None and has_vector(record):
-                vectors[hashes[point]] = record.vector
+                hash_ = hashes[point]
+                vectors[hash_] = record.vector
         return vectors
 
     def left_behind(self, points: Points, owner: Manifest, collection: str) -> dict[str, Tool]:

@@ -196,13 +196,14 @@ class Writer:
 
     def _unnamed(self, points: Points, draft: drafts.Draft, after: Manifest) -> list[str]:
         """Return the points of a draft that the manifest does not name."""
-        named = after.definitions() if draft.collection == after.collection else set()
-        if draft.tools is not None:
-            unnamed = [definition for definition in draft.tools if definition not in named]
-            return [tool_id(after.tenant, *definition) for definition in unnamed]
-        ids = {tool_id(after.tenant, *definition) for definition in named}
-        stored = [record.id for record in points.find(draft.collection, payload=False)]
-        return [point for point in stored if point not in ids]
+        named: set[str] = set()
+        if draft.collection == after.collection:
+            named = {tool_id(after.tenant, *definition) for definition in after.definitions()}
+        if draft.tools is None:
+            drafted = [record.id for record in points.find(draft.collection, payload=False)]
+        else:
+            drafted = [tool_id(after.tenant, *definition) for definition in draft.tools]
+        return [point for point in drafted if point not in named]
 
 
 class _Start(NamedTuple):
