@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -178,10 +178,9 @@ class Writer:
         before = start.before
         tenant = after.tenant
         until = time.time() - drafts.KEPT_S
-        kept = {tool_id(tenant, *definition) for definition in after.definitions()}
+        kept = set(_ids(tenant, after.definitions()))
         if removed:
-            ids = [tool_id(tenant, *definition) for definition in removed]
-            self._tool_points.sweep(points, before.collection, ids, until, kept)
+            self._tool_points.sweep(points, before.collection, _ids(tenant, removed), until, kept)
         gone_parts = set(before.parts).difference(parts)
         if gone_parts:
             points.sweep(manifest_records.PARTS, sorted(gone_parts), until)
@@ -198,12 +197,17 @@ class Writer:
         """Return the points of a draft that the manifest does not name."""
         named: set[str] = set()
         if draft.collection == after.collection:
-            named = {tool_id(after.tenant, *definition) for definition in after.definitions()}
+            named.update(_ids(after.tenant, after.definitions()))
         if draft.tools is None:
             drafted = [record.id for record in points.find(draft.collection, payload=False)]
         else:
-            drafted = [tool_id(after.tenant, *definition) for definition in draft.tools]
+            drafted = _ids(after.tenant, draft.tools)
         return [point for point in drafted if point not in named]
+
+
+def _ids(tenant: str, definitions: Iterable[Definition]) -> list[str]:
+    """Return the ids of the points of these definitions."""
+    return [tool_id(tenant, key, hash_) for key, hash_ in definitions]
 
 
 class _Start(NamedTuple):
