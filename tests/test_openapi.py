@@ -334,6 +334,13 @@ async def test_a_field_of_an_object_is_not_sent_as_another_parameter(
     assert "free" in answer["query"]
 
 
+@pytest.mark.parametrize("value", ["a\nX-Key: mine", "Grüße", " a"])
+async def test_a_header_that_http_cannot_send_is_refused(api: Api, value: str) -> None:
+    document = operation(argument("header", "ids"))
+    with pytest.raises(InvalidArguments, match="'ids' is sent as a header: give ASCII text"):
+        await api.call_of(document, "do", OpenApiExecutor(document, url=api.url), {"ids": value})
+
+
 def test_the_schema_of_a_parameter_may_stand_in_its_content() -> None:
     (tool,) = Catalogue.from_openapi(operation(AS_JSON))
     assert (tool.input_schema or {})["properties"]["ids"] == INTEGERS

@@ -15,6 +15,7 @@ from orchestrator.catalogue.openapi import (
     Operation,
     is_json,
 )
+from orchestrator.common.endpoints import is_header_text
 from orchestrator.errors import InvalidArguments
 
 QueryField = tuple[str, str]
@@ -41,7 +42,8 @@ def http_request(operation: Operation, arguments: Mapping[str, Any]) -> HttpRequ
     """Return the request that sends the arguments of a call.
 
     Raises:
-        InvalidArguments: A field of an object would be sent as another parameter, or as an API key.
+        InvalidArguments: A field of an object would be sent as another parameter, or as an API key. Or a header cannot
+            have a value.
     """
     request = HttpRequest(path=operation.path)
     body: dict[str, Any] = {}
@@ -52,7 +54,7 @@ def http_request(operation: Operation, arguments: Mapping[str, Any]) -> HttpRequ
         elif location == "query":
             request.query += _query_fields(operation, name, value)
         elif location == "header":
-            request.headers[name] = _joined(operation, name, value)
+            request.headers[name] = _header(operation, name, value)
         else:
             text = _path_part(_joined(operation, name, value))
             request.path = request.path.replace(f"{{{name}}}", text)
@@ -60,6 +62,17 @@ def http_request(operation: Operation, arguments: Mapping[str, Any]) -> HttpRequ
     if sent or WHOLE_BODY in body:
         _add_body(request, operation.media_type or JSON, sent)
     return request
+
+
+def _header(operation: Operation, name: str, value: Any) -> str:
+    text = _joined(operation, name, value)
+    if not is_header_text(text):
+        # The HTTP client would refuse it after the connection, and the call would count as lost.
+        raise InvalidArguments(
+            f"{operation.name}: {name!r} is sent as a header: give ASCII text without line breaks, and without blanks "
+            "at its ends"
+        )
+    return text
 
 
 def _path_part(text: str) -> str:

@@ -28,6 +28,11 @@ def address(url: str) -> str:
     return secrets_of(url, None).redact(without_user)
 
 
+def is_header_text(text: str) -> bool:
+    """Return True if a header can have this text: ASCII without control characters, and without blanks at its ends."""
+    return text.isascii() and text.isprintable() and text == text.strip()
+
+
 def secrets_of(url: str, key: str | None) -> Secrets:
     """Return an endpoint's key and the secrets in its address. No error and no log may show them."""
     return Secrets([*filter(None, [key]), *url_secrets(url)])

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic_core import from_json
 
-from orchestrator.common.endpoints import address
+from orchestrator.common.endpoints import address, is_header_text
 from orchestrator.common.fields import named
 from orchestrator.common.redact import LogFilter, Secrets, setting_secrets, url_secrets
 from orchestrator.errors import (
@@ -68,7 +68,7 @@ class HttpExecutor(Executor):
         for name, value in self._headers.items():
             if not isinstance(value, str):
                 raise InvalidConfig(f"headers[{name!r}] is a {type(value).__name__}: give a text")
-            if not (name + value).isascii() or not value.isprintable() or value != value.strip():
+            if not name.isascii() or not is_header_text(value):
                 raise InvalidConfig(
                     f"headers[{name!r}]: give ASCII text without line breaks, and without blanks at its ends"
                 )
