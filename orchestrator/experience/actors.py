@@ -19,8 +19,8 @@ IN_TURN = 2
 BEFORE_ALONE = 3
 """The number of first tools by routing that the votes of a single person cannot overtake."""
 BEHIND = 1e-6
-"""The difference in log-odds between a tool and the tool before it. Rounding to a probability would lose a smaller
-difference."""
+"""The difference in log-odds between a tool and the tool before it. Rounding to a probability would lose
+a smaller difference."""
 
 
 def newest(

@@ -72,9 +72,7 @@ class CoUse:
         return self._partners[name]
 
     def after(self, name: Name) -> tuple[Partner, ...]:
-        """Return the tools used later in the same tasks, most frequent first. `tasks` counts the tasks with this
-        order.
-        """
+        """Return the tools used later in the same tasks, most frequent first. `tasks` counts those with this order."""
         later = [
             replace(partner, tasks=partner.tasks - partner.before, before=0)
             for partner in self.together(name)

@@ -16,8 +16,8 @@ PRIOR = 5.0
 LATEST = 500
 """The number of latest claims for a fit. Claims from the time when little was known are no longer informative."""
 NEAR_GATE = 0.6
-"""The minimum of the gate's claims for a fit. Lower claims are limited by their own bounds and do not describe the
-map."""
+"""The minimum of the gate's claims for a fit. Lower claims are limited by their own bounds and do not
+describe the map."""
 SURE = 0.7
 RIGHT = 0.85
 LEAST = 20

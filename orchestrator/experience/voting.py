@@ -26,8 +26,8 @@ UNSEEN = 0.6
 FIRST = 5
 """A tool that no task ever used, among the FIRST by routing, gets this share of the greatest vote.
 
-Without it, tasks for such tools lose .010 of recall@5 in the mean of ten sets, with it .001
-(docs/decisions/experience.md).
+Without it, tasks for such tools lose .010 of recall@5 in the mean of ten sets, with
+it .001 (docs/decisions/experience.md).
 """
 LEAST = 0.002
 """The probability of a tool that routing did not find, and the smallest probability of any tool."""
@@ -139,9 +139,7 @@ def _judges(tasks: Sequence[PastTask]) -> list[int]:
 
 
 class _Candidate(NamedTuple):
-    """A tool that a judged task ranks: its probability by routing, its vote, and whether the task or no task used
-    it.
-    """
+    """A tool that a judged task ranks: its probability by routing, its vote, and whether the task, or none, used it."""
 
     chance: float
     vote: float

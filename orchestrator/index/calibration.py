@@ -65,6 +65,25 @@ class LogisticMap:
         """Return the probability for one row."""
         return float(expit(self.weights @ features + self.bias))
 
+    def of_best(
+        self,
+        probabilities: Probabilities,
+        rows: Rows,
+        query: Sequence[float],
+        unfamiliar: float = 0.0,
+    ) -> float:
+        """Return the probability that the best candidate is right, 0 without candidates, by a map from `top_features`.
+
+        Args:
+            probabilities: The candidates' probabilities.
+            rows: Their features.
+            query: The query's features.
+            unfamiliar: The share of the query's tokens that the embedder hardly knows.
+        """
+        if not len(probabilities):
+            return 0.0
+        return self.chance(top_features(probabilities, rows, query, unfamiliar=unfamiliar))
+
 
 def supported(chances: Probabilities, factors: Probabilities | float) -> Probabilities:
     """Return the chances with their odds multiplied."""
@@ -265,8 +284,8 @@ CONFIDENCE = (*GATE, *BEST_BOTH, "far", "long", "surest", "strange")
 FAR = 0.35
 """The cosine below which a tool is far from the task, even if all other tools are farther."""
 LONG = math.log1p(16)
-"""A number of terms, as `log_terms`. A task with 16 terms asks for several things, and one tool does only one of
-them."""
+"""A number of terms, as `log_terms`. A task with 16 terms asks for several things, and one tool does only
+one of them."""
 
 ALONE = 1e-3
 """The second probability for the confidence if only one tool can be meant. No set that the maps were fitted to is so
@@ -330,8 +349,8 @@ def top_features(
 
 
 SEVERAL = 1.5
-"""The minimum number of words, by their weight, with which the gate trusts a tool. A single word may have other
-meanings."""
+"""The minimum number of words, by their weight, with which the gate trusts a tool. A single word may
+have other meanings."""
 ABOVE = 0.2
 """The maximum difference by which the gate's confidence may exceed the best tool's own probability. The gate also knows
 the distance to the other tools."""

@@ -169,9 +169,7 @@ def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
 
 
 def no_tool_of(embedder: Embedder) -> NDArray[np.float32] | None:
-    """Return the embedding of requests that need no tool [dimension], or None if the embedder was not trained with
-    one.
-    """
+    """Return the embedding of requests that need no tool [dimension], or None if the embedder has none."""
     return embedder.no_tool if isinstance(embedder, StaticEmbedder) else None
 
 
@@ -308,8 +306,8 @@ class StaticEmbedder:
 class OpenAIEmbedder:
     """Any endpoint with OpenAI's embeddings protocol. The dimension comes from the first answer.
 
-    Each request has one try, 2.5 s for a query and up to `timeout_s` for a batch of tools. Callers decide about
-    retries.
+    Each request has one try, 2.5 s for a query and up to `timeout_s` for a batch of tools. Callers
+    decide about retries.
     """
 
     remote = True

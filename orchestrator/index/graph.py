@@ -43,8 +43,7 @@ HOPS, MOST = 2, 10
 """The maximum number of steps that `reach` follows, and of tools that it returns."""
 NEEDED_HOPS = 3
 """The maximum number of steps for needs, because a needed tool may need another tool. With one step, recall@10 is 25
-points lower on tools with stated dependencies. A fourth step improves nothing
-(docs/decisions/ranking.md)."""
+points lower on tools with stated dependencies. A fourth step improves nothing (docs/decisions/ranking.md)."""
 HOLDS = 0.95
 """The probability that a stated need is asked for if the tool that states it is right. Measured on tools with stated
 dependencies: .97 at one step, .89 within two, .85 within three."""
@@ -126,6 +125,20 @@ class Prerequisites:
             self._known[position] = tuple(self._requirements(self._documents[position]))
         return self._known[position]
 
+    def unmet(
+        self, tools: Iterable[int], identified: frozenset[str]
+    ) -> dict[int, list[Requirement]]:
+        """Return, by tool, the requirements for things that are not among the identified ones.
+
+        Args:
+            tools: The tools.
+            identified: The terms of the things that a task itself identifies.
+        """
+        unmet: dict[int, list[Requirement]] = {}
+        for tool in tools:
+            unmet[tool] = [need for need in self.of(tool) if need.thing.isdisjoint(identified)]
+        return unmet
+
     def _requirements(self, document: Document) -> Iterator[Requirement]:
         for parameter, description in _required(document.tool).items():
             thing = _identified(parameter, document)
@@ -200,8 +213,8 @@ def _about(document: Document) -> frozenset[str]:
 
 
 def _asks(document: Document) -> bool:
-    """Return True if a tool only reads, or is named a query. Approval does not use this, because a query may change
-    something.
+    """Return True if a tool only reads, or is named a query. Approval does not use this, because a query
+    may change something.
     """
     return document.reads or "query" in name_words(document.tool)
 

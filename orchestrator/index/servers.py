@@ -26,8 +26,8 @@ class ServerIndex:
         absent: Servers that are configured but have no tools.
         named: The servers of each name.
         everyday: The names whose words are all everyday words, or have one or two letters.
-        ordinary: The same, but a word in tools' descriptions counts as everyday, too. Such a name rarely means the
-            server.
+        ordinary: The same, but a word in tools' descriptions counts as everyday, too. Such a name rarely
+            means the server.
     """
 
     def __init__(

@@ -52,8 +52,8 @@ STOP_WORDS = frozenset(
 
 _MARKS = frozenset(("Mn", "Mc", "Me", "Cf"))
 _SHORT_I = "\ue000"
-"""A placeholder for the Cyrillic short i while diacritics are removed. It is a letter of its own, and the stemmer needs
-it."""
+"""A placeholder for the Cyrillic short i while diacritics are removed. It is a letter of its own, and the
+stemmer needs it."""
 
 MAX_PARTS = 8
 """The maximum number of parts of an identifier. A longer one is not a name but noise, such as base64 or a hash."""
@@ -147,8 +147,9 @@ def _unspaced(word: str) -> Iterator[str]:
 
 @cache
 def _variants() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the canonical words and the words of acronyms. The file has lines like `msg message` and `pr + pull
-    request`.
+    """Return the canonical words and the words of acronyms.
+
+    The file has lines like `msg message` and `pr + pull request`.
     """
     text = (files("orchestrator") / "data" / "variants.txt").read_text(encoding="utf-8")
     canonical: dict[str, str] = {}

@@ -23,8 +23,8 @@ MOST_WORDS = 2
 ASKED_NOW = 0.5
 """The minimum share of the best match's probability for a match that this turn asks for."""
 MOST_USED = 3
-"""The maximum number of used tools that are kept, the latest first. Each takes the place of a match that may be
-right."""
+"""The maximum number of used tools that are kept, the latest first. Each takes the place of a match that
+may be right."""
 
 
 def earlier_texts(query: str, conversation: Sequence[Turn]) -> tuple[tuple[str, float], ...]:

@@ -24,8 +24,8 @@ _SHOWN_DESCRIPTION = 180
 LEAST_UNKNOWN = 0.3
 """The least share of words that no tool has, by weight, of a task for which the static embedder is needed."""
 LIKELY = 0.5
-"""The least confidence without a warning about the language, if the encoder of the extra `languages` has read the
-task."""
+"""The least confidence without a warning about the language, if the encoder of the extra `languages` has
+read the task."""
 LATIN_ENDS, OTHER_SCRIPT = 0x250, 0.5
 """The first letter after the Latin letters, and the least share of such letters in a task in another script than the
 tools. The tools have less than a tenth of the task's share."""

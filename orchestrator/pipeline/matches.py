@@ -156,11 +156,11 @@ def kept_of(tools: Sequence[Tool], positions: Sequence[int]) -> NDArray[np.float
 
 
 MAX_BYTES = 128 * 1024
-"""The maximum size of a Decision without its query and parts. It is part of workflow histories, with each of its
-plans."""
+"""The maximum size of a Decision without its query and parts. It is part of workflow histories, with each
+of its plans."""
 MATCH_BYTES, OTHER_BYTES = 800, 8 * 1024
-"""The part of MAX_BYTES for a match's evidence, and the part for everything except the matches (measured: 390 and
-5,000)."""
+"""The part of MAX_BYTES for a match's evidence, and the part for everything except the matches (measured:
+390 and 5,000)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ CHANGES_UNASKED = 0.2
 """The factor on the odds of a tool that may change something, if its part of the task only reads and a twin of the tool
 only reads."""
 NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
-"""A part of a task is doubted if it is almost as near to texts that need no tool as to its best tool: the difference at
-which the doubt begins, its slope, and the smallest factor on the odds. Chosen on our own tasks and the development
-sets."""
+"""A part of a task is doubted if it is almost as near to texts that need no tool as to its best tool: the
+difference at which the doubt begins, its slope, and the smallest factor on the odds. Chosen on our own tasks and
+the development sets."""
 
 
 def server_support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:
@@ -64,8 +64,8 @@ def unasked_changes(
 ) -> Probabilities:
     """Return the factor for each candidate's odds [rows].
 
-    It is below 1 for a deprecated tool, and for a tool that may change something if its part only reads and a twin is
-    read-only.
+    It is below 1 for a deprecated tool, and for a tool that may change something if its part only reads and a
+    twin is read-only.
     """
     reads = [understood.reads, *(part.reads for part in understood.parts)]
     only_reads = candidates.per_row(np.array(reads, np.bool_))

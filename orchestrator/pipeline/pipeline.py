@@ -2,8 +2,8 @@
 
     first legs -> gate -> fallback legs, if the gate is closed -> fusion -> refiners -> select
 
-A leg or a refiner of the user that fails is named in a warning. The votes of a user's refiner count like those of the
-others.
+A leg or a refiner of the user that fails is named in a warning. The votes of a user's refiner count like those
+of the others.
 """
 
 import logging

@@ -12,7 +12,6 @@ from orchestrator.index import language
 from orchestrator.index.calibration import (
     UNKNOWN_NO_TOOL_SIMILARITY,
     Calibration,
-    LogisticMap,
     Probabilities,
     blend,
     most_by_meaning,
@@ -46,8 +45,8 @@ _CLAUSE_WIDTH = 10
 _TERMS = ASKED.index("log_terms")
 
 UNCONTRASTED = 20.0
-"""The factor on cosines for an embedder without a contrast matrix. The matrix is fitted from this multiple of the
-identity."""
+"""The factor on cosines for an embedder without a contrast matrix. The matrix is fitted from this multiple
+of the identity."""
 
 Chances = NDArray[np.float64]
 """The probability of each tool to be right for each part alone, shape [parts, tools]."""
@@ -133,7 +132,7 @@ class Candidates:
             return (
                 of_task.confidence
                 if mask is None
-                else _chance(calibration.gate, chances, rows, of_task.query)
+                else calibration.gate.of_best(chances, rows, of_task.query)
             )
         if not len(chances):
             return 0.0
@@ -312,14 +311,7 @@ class Search:
 
     def unmet(self, tools: Sequence[int]) -> dict[int, list[Requirement]]:
         """Return, by tool, the required values that the task does not give and other tools may provide."""
-        unmet: dict[int, list[Requirement]] = {}
-        for tool in tools:
-            unmet[tool] = [
-                requirement
-                for requirement in self.index.prerequisites.of(tool)
-                if requirement.thing.isdisjoint(self._identified)
-            ]
-        return unmet
+        return self.index.prerequisites.unmet(tools, self._identified)
 
     @cached_property
     def _identified(self) -> frozenset[str]:
@@ -448,20 +440,5 @@ class Search:
         if second is not None:
             return language.confidence(self.calibration, chances, second, query)
         if semantic:
-            return _chance(
-                self.calibration.confidence, chances, rows, query, self.unfamiliar or 0.0
-            )
-        return _chance(self.calibration.gate, chances, rows, query)
-
-
-def _chance(
-    map_: LogisticMap,
-    chances: Probabilities,
-    rows: Rows,
-    query: list[float],
-    unfamiliar: float = 0.0,
-) -> float:
-    """Return the probability that the best candidate is right, 0 without candidates."""
-    if not len(chances):
-        return 0.0
-    return map_.chance(top_features(chances, rows, query, unfamiliar=unfamiliar))
+            return self.calibration.confidence.of_best(chances, rows, query, self.unfamiliar or 0.0)
+        return self.calibration.gate.of_best(chances, rows, query)

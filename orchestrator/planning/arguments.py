@@ -254,8 +254,8 @@ class _Search:
 
 
 def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the caller's arguments for a step: those for this step (`s1.name`), and those that any step may take
-    (`name`).
+    """Return the caller's arguments for a step: those for this step (`s1.name`), and those that any step
+    may take (`name`).
 
     Args:
         step: The id of the step.

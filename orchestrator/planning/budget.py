@@ -1,8 +1,8 @@
 """A run's token budget: reserved before a step, settled after it. It is plain arithmetic, so workflow code may use it.
 
-The tokens in use are settled + reserved. The remaining tokens are max_total - used - reserve. A step may start while
-the remaining tokens are more than max_per_step. A step's reservation is also its limit, so parallel steps cannot
-overspend.
+The tokens in use are settled + reserved. The remaining tokens are max_total - used - reserve. A step may start
+while the remaining tokens are more than max_per_step. A step's reservation is also its limit, so parallel
+steps cannot overspend.
 """
 
 from dataclasses import dataclass

@@ -408,8 +408,8 @@ class Router:
     ) -> tuple[Outcome, Vector | None]:
         """Return the Outcome with its tools' definitions and its evaluation by routing, and its vector.
 
-        The evaluation is not kept while the write waits. Otherwise each of many Outcomes would be compared with another
-        past.
+        The evaluation is not kept while the write waits. Otherwise each of many Outcomes would be compared
+        with another past.
         """
         request = RouteRequest(query=outcome.query, tenant=tenant, actor=outcome.actor)
         state = await self.engine.begin(validated_request(request, (), {}), Clock())

@@ -177,8 +177,8 @@ def _changed(
 
 
 def calibrate(state: State) -> State:
-    """Correct the confidence by the results of the tenant's earlier ones. The gate's confidence is corrected in its
-    map.
+    """Correct the confidence by the results of the tenant's earlier ones. The gate's confidence is corrected
+    in its map.
     """
     experience = state.task.experience
     if experience is None or not state.semantic_ran or not 0 < state.confidence < 1:

@@ -27,8 +27,8 @@ Label = tuple[str, str]
 def filters(state: State) -> State:
     """Return the state with only the tools allowed that fit filters and context and whose server can be called.
 
-    All filters are required. The last and least important labels of the context are dropped until a tool fits, with a
-    warning.
+    All filters are required. The last and least important labels of the context are dropped until a tool fits,
+    with a warning.
     """
     return _filtered(state, list(state.task.request.context.items()))
 

@@ -1,7 +1,7 @@
 """The second stage: something that reads the task together with the best candidates, and orders them again.
 
-`read` asks a small reader on this machine, if `Options.reader` names one, and `decide` asks a language model
-(docs/how-to/second-stage.md).
+`read` asks a small reader on this machine, if `Options.reader` names one, and `decide` asks a
+language model (docs/how-to/second-stage.md).
 """
 
 import asyncio
@@ -30,9 +30,9 @@ LEAST, MOST = 0.2, 0.8
 FIRST = 6
 """The number of tools that are read. With ten, recall@5 is lower and hit@1 the same."""
 IN_SERVER, AMONG_SERVERS = 1.0, 0.5
-"""The weights of the reader's scores against the log-odds: how a tool's score differs from the mean of its server's
-tools, and how this mean differs from the others. It reads sister tools better than tools of different servers
-(docs/decisions/ranking.md)."""
+"""The weights of the reader's scores against the log-odds: how a tool's score differs from the mean of its
+server's tools, and how this mean differs from the others. It reads sister tools better than tools of
+different servers (docs/decisions/ranking.md)."""
 LEAD, ODDS, BIAS = 0.35, 0.34, -0.66
 """The log-odds of the new first tool to be right: the factors of its lead and of its log-odds, and the bias."""
 UNREAD = "the reader did not order the first tools: "
@@ -41,8 +41,8 @@ How = Literal["off", "model"]
 TOP = 20
 """The number of candidates that the language model reads."""
 TASK_TOKENS, TOOL_TOKENS, PROMPT_TOKENS, ANSWER_TOKENS = 1_000, 300, 1_300, 200
-"""The maximum number of tokens of the task, of a tool with its parameters, of the prompt around them, and of the
-answer."""
+"""The maximum number of tokens of the task, of a tool with its parameters, of the prompt around them, and
+of the answer."""
 UNDECIDED = "the order was not changed by the second stage: "
 PROMPT = """You choose tools for a task. You see the task and numbered tools. Write to needed the numbers of the tools \
 that the task needs, the most important first. One tool is often enough. Leave out tools that are only related. If \
