@@ -168,12 +168,13 @@ def test_doctor_names_the_command_that_accepts_a_flagged_tool(toolroute: Run, mc
     assert f"`toolroute tools accept x:y {' '.join(place)}`" in shown
 
 
-def test_doctor_waits_once_for_a_store_that_fails(toolroute: Run, mcp_file: Path) -> None:
+@pytest.mark.parametrize("status", [404, 429, 500])
+def test_doctor_asks_once_a_store_that_fails(status: int, toolroute: Run, mcp_file: Path) -> None:
     requests: list[str] = []
 
     async def failing(scope: Any, receive: Any, send: Any) -> None:
         requests.append(scope["type"])
-        await Response(status_code=404)(scope, receive, send)
+        await Response(status_code=status)(scope, receive, send)
 
     with served(failing) as place:
         found = toolroute("doctor", "--store", place)

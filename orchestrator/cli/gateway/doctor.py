@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from rich.text import Text
@@ -33,6 +33,9 @@ from orchestrator.mcp.config.parse import McpConfig, ServerSpec
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.sync import left_over
 from orchestrator.options import Options, misspelt, model_key
+
+if TYPE_CHECKING:
+    from orchestrator.store.store import Store
 
 _MARKS = {
     "works": ("green", "ok"),
@@ -134,12 +137,16 @@ class _Installation:
             Check("mcp config", lambda: self._servers(connects=connects), "correct the file"),
         )
 
+    def _opened_store(self) -> "closing[Store]":
+        # Nothing is repeated: a check says how the server answers now, and a command would wait for a minute.
+        return closing(self._workspace.open_store(self._options, repeat_reads=False))
+
     @cached_property
     def _catalogue(self) -> Catalogue:
         """The tenant's tools, none of a store that cannot be read: its own check reports it."""
         if self._store_fails:
             return Catalogue()
-        with closing(self._workspace.open_store(self._options)) as store:
+        with self._opened_store() as store:
             return store.load(self._workspace.tenant).catalogue
 
     def _flagged_tools(self) -> Iterator[Finding]:
@@ -165,7 +172,7 @@ class _Installation:
 
     def _store(self) -> Iterator[Finding]:
         self._store_fails = True
-        with closing(self._workspace.open_store(self._options)) as store:
+        with self._opened_store() as store:
             store.backend.check_version()
             stored = store.load(self._workspace.tenant)
             self._store_fails = False
@@ -191,7 +198,7 @@ class _Installation:
         """Find the stored servers that are in no configuration file any more. Another check reports a broken store."""
         if self._store_fails:
             return
-        with closing(self._workspace.open_store(self._options)) as store:
+        with self._opened_store() as store:
             listings = left_over(store, self._workspace.tenant) if store.exists else {}
         if listings:
             detail = (

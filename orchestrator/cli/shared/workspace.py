@@ -119,8 +119,12 @@ class Workspace:
             return None
         return servers.entries if servers else None
 
-    def open_store(self, options: Options | None = None) -> "Store":
+    def open_store(self, options: Options | None = None, *, repeat_reads: bool = True) -> "Store":
         """Open the first store, which has the tenants' own tools. Its embedder opens on first use.
+
+        Args:
+            options: The settings. Default: those of the environment.
+            repeat_reads: Whether a request is repeated while a server does not answer.
 
         Raises:
             InvalidInput: The location has the form STORE#TENANT, which is for further stores.
@@ -133,9 +137,15 @@ class Workspace:
                 f"store {self.first_store!r}: the first store has each tenant's own tools; give it without "
                 f"#{first.tenant}, and --tenant {first.tenant} where that tenant is meant"
             )
-        return self._open(self.first_store, options)
+        return self._open(self.first_store, options, repeat_reads=repeat_reads)
 
-    def _open(self, path: "Store | str | Path", options: Options | None = None) -> "Store":
+    def _open(
+        self,
+        path: "Store | str | Path",
+        options: Options | None = None,
+        *,
+        repeat_reads: bool = True,
+    ) -> "Store":
         from orchestrator.index.embed import embedder_for
         from orchestrator.store.store import Store
 
@@ -148,7 +158,7 @@ class Workspace:
             change_policy=settings.changes,
             collections=settings.collections,
             languages=settings.languages == "auto",
-            repeat_reads=True,
+            repeat_reads=repeat_reads,
         )
 
     def known_store(self) -> "Store":
