@@ -39,8 +39,8 @@ from orchestrator.server.gateway_tools import (
 from orchestrator.server.handlers import GatewayServer, Handlers
 from orchestrator.server.sessions.asker import Context, InputRequired
 from orchestrator.server.sessions.call_limits import ConcurrentCalls, RateLimit
-from orchestrator.server.sessions.caller import conversation_of, profile_of, token_of
-from orchestrator.server.sessions.client_profile import current, enter
+from orchestrator.server.sessions.caller import identified, token_of
+from orchestrator.server.sessions.client_profile import current
 from orchestrator.server.sessions.kept_results import ReadArguments
 from orchestrator.server.sessions.outcome_recorder import Conversation
 from orchestrator.server.sessions.sign_in import can_show_links, has_signed_in
@@ -83,8 +83,7 @@ def make_server(
     def caller(context: Context) -> Conversation:
         """Return who asks, and confine the request to its profile."""
         gateway.clients.note_extensions(context)
-        enter(gateway.config, profile_of(context, profile))
-        return conversation_of(context, tenant)
+        return identified(context, gateway.config, tenant, profile)
 
     tools = ToolHandlers(
         gateway, caller, Approver(gateway, approve, options), ConcurrentCalls(most_calls)
@@ -187,7 +186,7 @@ class ToolHandlers:
         profile = current()
         name = params.name
         arguments = params.arguments or {}
-        pinned = (await servers.pinned()).get(name)
+        pinned = (await servers.pinned()).get(name) if profile.spec.pinned else None
         if pinned is not None:
             name = profile.shown_key(pinned.key)
             arguments = own_arguments(profile.shown(pinned), arguments)

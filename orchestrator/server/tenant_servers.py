@@ -106,11 +106,6 @@ class TenantServers:
         await self._initial_sync.close()
         await self.pool.close()
 
-    @property
-    def names(self) -> list[str]:
-        """The names of all servers of the configuration, also outside the profile."""
-        return list(self._config.servers)
-
     def entry(self, server: str) -> str:
         """Return the identity of a server's entry, or "" if the configuration has none."""
         spec = self._config.servers.get(server)

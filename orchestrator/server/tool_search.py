@@ -120,7 +120,9 @@ class ToolSearch:
         return {
             **_answer(decision, matches, offers, first_complete=bool(fitting)),
             "warnings": [
-                *warnings_within(profile, _plain_warnings(decision, hidden), servers.names),
+                *warnings_within(
+                    profile, _plain_warnings(decision, hidden), servers.pool.config.servers
+                ),
                 *map(_too_long_warning, too_long),
                 *self._server_warnings.new_for(who, _server_warnings(servers, unlisted, matches)),
             ],

@@ -208,10 +208,12 @@ class Profile:
         Raises InvalidConfig if a variable is missing, or if the tool has no parameter of a name: a client could set the
         parameter that was meant.
         """
-        where = f"{self.source}: profile {self.name!r}: {tool.key}"
         changes = self._parameters(tool)
+        if not changes:
+            return {}
+        where = f"{self.source}: profile {self.name!r}: {tool.key}"
         schema = tool.input_schema
-        if changes and schema is not None and not schema.get("additionalProperties"):
+        if schema is not None and not schema.get("additionalProperties"):
             hidden = [name for name, change in changes.items() if not change.is_shown]
             _require_parameters(hidden, schema, where)
         text = Expansion(environment())

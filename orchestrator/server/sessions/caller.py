@@ -1,4 +1,4 @@
-"""Who sends a request to the gateway: its tenant, its client and its session, from the token and the connection."""
+"""Who sends a request to the gateway, and the profile that confines it, from the token and the connection."""
 
 from typing import Any
 
@@ -6,7 +6,9 @@ from mcp.server.auth.provider import AccessToken
 
 from orchestrator.common.tenant import os_user
 from orchestrator.errors import UnknownTenant
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.server.sessions.asker import Context
+from orchestrator.server.sessions.client_profile import enter
 from orchestrator.server.sessions.outcome_recorder import Conversation
 
 
@@ -15,18 +17,21 @@ def token_of(context: Context) -> AccessToken | None:
     return getattr(_scope(context).get("user"), "access_token", None)
 
 
-def conversation_of(context: Context, tenant: str | None) -> Conversation:
-    """Return the conversation of a request.
+def identified(context: Context, config: McpConfig, tenant: str | None, only: str) -> Conversation:
+    """Return the conversation of a request, and confine the request to its profile.
 
     Its actor is the holder of the token, or the user of the operating system over stdio. A client chooses its own name,
     so the name says nothing about the person: with twenty names, one person would count as twenty in the experience.
 
     Args:
         context: The request.
+        config: The configuration with the profiles.
         tenant: The tenant of all requests. None: the tenant of the token.
+        only: The profile of all requests, or "" for the profile of the token or the path.
 
     Raises:
         UnknownTenant: There is no token.
+        InvalidConfig: The configuration no longer has the profile.
     """
     token = token_of(context)
     if tenant is None:
@@ -35,22 +40,13 @@ def conversation_of(context: Context, tenant: str | None) -> Conversation:
                 "this request has no token, so its tenant is unknown: send an Authorization header with a bearer token"
             )
         tenant = token.client_id
+    of_token = (token.claims or {}).get("profile") if token else ""
+    of_path = _scope(context).get("path_params", {}).get("profile", "")
+    enter(config, of_token or only or of_path)
     actor = os_user() if token is None else token.subject or ""
     # Over stdio the process is the session.
     session = "" if context.request is None else context.request.headers.get("mcp-session-id", "")
     return Conversation(tenant, actor, session)
-
-
-def profile_of(context: Context, only: str) -> str:
-    """Return the name of the profile for a request, from its token, its path or the server, or "".
-
-    Args:
-        context: The request.
-        only: The profile for all clients of the server.
-    """
-    token = token_of(context)
-    of_token = (token.claims or {}).get("profile") if token else ""
-    return of_token or only or _scope(context).get("path_params", {}).get("profile", "")
 
 
 def _scope(context: Context) -> Any:
