@@ -14,7 +14,7 @@ from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.tool import Tool, as_chosen
 
 MAX_RESULT_TOKENS = 8_000
-WHOLE = sys.maxsize
+UNLIMITED = sys.maxsize
 """A value of `max_result_tokens` that neither cuts nor counts the result."""
 
 

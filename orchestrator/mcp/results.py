@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.common.redact import Secrets
-from orchestrator.mcp.calls import WHOLE
+from orchestrator.mcp.calls import UNLIMITED
 from orchestrator.mcp.passed_messages import answer_meta, is_too_large, masked_model
 from orchestrator.records.call import ToolResult
 
@@ -179,7 +179,7 @@ def _full_text(result: "CallToolResult") -> str:
 
 
 def _fits(value: Any, max_tokens: int) -> bool:
-    if max_tokens == WHOLE:
+    if max_tokens == UNLIMITED:
         return True
     written = compact(value)
     # A character is an eighth of a token at least, on average. So a text that is far too long need not be counted.
@@ -188,7 +188,7 @@ def _fits(value: Any, max_tokens: int) -> bool:
 
 def _cut(text: str, limit: int) -> _Cut:
     """Return the text within the limit. It is counted once if it fits."""
-    if limit == WHOLE:
+    if limit == UNLIMITED:
         return _Cut(text, is_cut=False, tokens=0)
     if len(text) // 8 <= limit:
         tokens = count_tokens(text)

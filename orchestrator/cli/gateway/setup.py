@@ -20,7 +20,7 @@ from orchestrator.client_setup.products import CLIENTS, OURS, Client, settings_f
 from orchestrator.client_setup.takeover import Takeover, take_over, with_usable_entry
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.config.locate import own_config
+from orchestrator.mcp.config.locate import user_config
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import set_variables
 
@@ -78,7 +78,7 @@ async def setup(
     project_files = _readable(
         (client, path) for client in clients if (path := project_path(client))
     )
-    config = (workspace.config or _private_config_of(users_files) or own_config()).absolute()
+    config = (workspace.config or _private_config_of(users_files) or user_config()).absolute()
     if not project:
         _require_outside_projects(config)
     candidates = [*users_files, *project_files] if projects else users_files

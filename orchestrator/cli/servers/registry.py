@@ -14,7 +14,7 @@ from orchestrator.cli.trust.consent import YES_OPTION, confirm
 from orchestrator.common.digests import COMPARED_DIGITS, digest_of
 from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidInput
-from orchestrator.mcp.config.locate import own_config
+from orchestrator.mcp.config.locate import user_config
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 
@@ -94,7 +94,7 @@ def add(
 
     server = read_server(source, Registry(registry or Options.from_env().registry))
     made = entry_of(server)
-    config = workspace.servers_file or own_config()
+    config = workspace.servers_file or user_config()
     name = name or server.short_name
     record = {"name": name, "server": server.name, "config": str(config), "entry": made.entry}
     present(output, record, lambda: _print_entry(server, name, made, config))

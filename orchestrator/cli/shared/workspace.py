@@ -11,7 +11,7 @@ from orchestrator.cli.shared.connecting import connecting
 from orchestrator.cli.shared.output import note, warn
 from orchestrator.common.tenant import SHARED
 from orchestrator.errors import InvalidConfig, InvalidInput
-from orchestrator.mcp.config.locate import FILE_NAMES, find_config, own_config
+from orchestrator.mcp.config.locate import FILE_NAMES, find_config, user_config
 from orchestrator.options import Options, default_store, stores_of
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Workspace:
         named = self.config or find_config()
         if named:
             return named
-        users = own_config()
+        users = user_config()
         return users if users.is_file() and not (self.given_tenant or self.store) else None
 
     @cached_property

@@ -12,7 +12,7 @@ def find_config() -> Path | None:
     return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
 
 
-def own_config() -> Path:
+def user_config() -> Path:
     """Return the user's own mcpServers file, which `toolroute setup` writes, whether it is there or not."""
     from platformdirs import user_config_path
 

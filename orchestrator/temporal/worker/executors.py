@@ -23,7 +23,7 @@ from orchestrator.errors import (
     Unauthorised,
     Unavailable,
 )
-from orchestrator.mcp.calls import WHOLE, Confirm
+from orchestrator.mcp.calls import UNLIMITED, Confirm
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.plan import MAX_STEPS
 from orchestrator.records.tool import Kind, Tool
@@ -106,7 +106,7 @@ class Executors:
                 call.arguments,
                 idempotency_key=call.idempotency_key or None,
                 deadline_s=call.deadline_s,
-                max_result_tokens=WHOLE,
+                max_result_tokens=UNLIMITED,
                 confirm=confirm,
             )
         else:
