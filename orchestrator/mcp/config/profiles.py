@@ -23,7 +23,7 @@ from orchestrator.records.call import Approve
 from orchestrator.records.request import within
 from orchestrator.records.tool import Tool, altered
 
-_NOTHING = ("", ":", "")
+_NOTHING = ":"
 """A pattern that matches no tool, for an empty list."""
 _MAX_PINNED_NAME = 64 - len("mcp__toolroute__")
 _BRANCHES = ("allOf", "anyOf", "oneOf")
@@ -103,29 +103,29 @@ class Profile:
     @cached_property
     def patterns(self) -> tuple[str, ...]:
         """The patterns of keys that a tool must fit, as a RouteRequest takes them."""
-        wanted = self._wanted
+        included = self._included
         if self.spec.servers is not None:
-            wanted = self._wanted_of_servers(self.spec.servers)
-        if wanted == []:
-            wanted = [_NOTHING]
-        included = ["".join(pattern) for pattern in wanted or ()]
+            included = self._included_of(self.spec.servers)
+        if included == []:
+            included = [_NOTHING]
         left_out = [pattern for pattern in self.spec.tools or () if pattern.startswith("!")]
-        return (*included, *left_out)
+        return (*(included or ()), *left_out)
 
-    def _wanted_of_servers(self, servers: Iterable[str]) -> list[tuple[str, str, str]]:
-        wanted = [("*", ":", "*")] if self._wanted is None else self._wanted
-        patterns = list[tuple[str, str, str]]()
+    def _included_of(self, servers: Iterable[str]) -> list[str]:
+        included = ["*:*"] if self._included is None else self._included
+        patterns = list[str]()
         for server in servers:
-            for of, _, name in wanted:
-                if fnmatchcase(server, of):
-                    patterns.append((server, ":", name))
+            for pattern in included:
+                server_pattern, _, name = pattern.partition(":")
+                if fnmatchcase(server, server_pattern):
+                    patterns.append(f"{server}:{name}")
         return patterns
 
     @cached_property
-    def _wanted(self) -> list[tuple[str, str, str]] | None:
-        """The including patterns of `tools`, each split into server and name. None if all tools are included."""
+    def _included(self) -> list[str] | None:
+        """The including patterns of `tools`. None if all tools are included."""
         tools = self.spec.tools
-        included = [name.partition(":") for name in tools or () if not name.startswith("!")]
+        included = [name for name in tools or () if not name.startswith("!")]
         return included if included or tools == () else None
 
     @property
@@ -146,8 +146,10 @@ class Profile:
         servers = self.spec.servers
         if servers is not None and not any(fnmatchcase(server, pattern) for pattern in servers):
             return False
-        wanted = self._wanted
-        return wanted is None or any(fnmatchcase(server, pattern) for pattern, _, _ in wanted)
+        included = self._included
+        if included is None:
+            return True
+        return any(fnmatchcase(server, pattern.partition(":")[0]) for pattern in included)
 
     def has(self, key: str) -> bool:
         """Return True if the profile includes a tool of the configuration.
