@@ -66,6 +66,7 @@ class ClientFile:
             )
         except ValueError as error:  # Each of the three libraries raises its own kind.
             raise EditByHand(f"{self.path}: {client.key} cannot be changed ({error})") from None
+        # The libraries keep what they know. What is read again shows whether that is everything.
         after = ClientFile.of(client, self.path, text)
         others = [_without(client, changed) for changed in (plain, text)]
         if after.entries != entries or others[0] != others[1]:
@@ -102,6 +103,7 @@ _EMPTY = {"json": "{}\n", "toml": "", "yaml": ""}
 def mcp_servers_file(path: Path) -> ClientFile:
     """Read an mcpServers file, whose servers are under `mcpServers` or, as in VS Code, `servers`."""
     client = Client(name=OURS, title=OURS, places=("mcp.json",))
+    # VS Code's own file has another key, and people pass it as it is.
     files = [ClientFile.read(replace(client, key=key), path) for key in ("mcpServers", "servers")]
     return next((file for file in files if file.has_entries), files[0])
 

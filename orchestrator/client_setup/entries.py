@@ -145,6 +145,7 @@ def same_server(entry: Any, other: Any) -> bool:
         McpConfig.parse({"mcpServers": {"server": candidate}}).servers.get("server")
         for candidate in (entry, other)
     ]
+    # An entry that is switched off has no spec, so only the texts can be compared.
     if specs[0] is None or specs[1] is None:
         return specs[0] is specs[1] and entry == other
     first, second = (

@@ -35,6 +35,7 @@ def comments(text: str) -> list[str]:
 def with_servers(text: str, key: str, entries: Mapping[str, Any]) -> str:
     """Return the text with these servers as the value of `key`, and everything else unchanged."""
     as_written = _written_by_a_program(text)
+    # Such a file has no comments, and `json5` takes seconds for its megabytes.
     if as_written is not None:
         indent, end = as_written
         content = {**json.loads(text), key: entries}

@@ -151,6 +151,7 @@ def _entry_of_package(package: Package) -> RegistryEntry:
     env: dict[str, str] = {}
     for variable in package.environment_variables:
         env[variable.name] = _value(variable, variable.name, variables)
+    # A container sees no variable of its host unless it is named.
     if package.registry_type == "oci":
         args += [word for name in env for word in ("-e", name)]
     args.append(_versioned(package))

@@ -76,6 +76,7 @@ class Takeover:
         client = self.file.client
         present = self.file.entries.get(OURS, {})
         entry: dict[str, Any] = {**client.ours, **_switched_on(present)}
+        # A command that a person has changed stays, for example one that starts another environment's toolroute.
         if not self._has_arguments(command):
             entry |= _started_by(client, command)
         return entry | self._passed_on(entry)
@@ -96,6 +97,7 @@ class Takeover:
         client = self.file.client
         if client.form == "toml":
             present = entry.get("env_vars", [])
+            # Codex names the variables that it passes on. The others write them as values.
             return {"env_vars": [*present, *(name for name in variables if name not in present)]}
         key = _their_name(client, "env")
         return {key: {**(entry.get(key) or {}), **variables}}
@@ -159,6 +161,7 @@ def _move(server: str, entry: Any, client: Client, servers: dict[str, Any]) -> M
     reason = why_it_stays(server, entry, client)
     if reason:
         return Move(server=server, note=reason)
+    # Two clients may give one name to two servers. The first one keeps it.
     name = server
     note = "the same entry already exists" if server in servers else ""
     if not same_server(servers.get(server, entry), entry):

@@ -112,6 +112,7 @@ class Toolbox:
             raise InvalidInput(
                 f"router is a {type(router).__name__}: give a Router, e.g. Router(store=FOLDER)"
             )
+        # A text is a sequence of texts too: its letters would be names.
         if isinstance(keep, str):
             raise InvalidInput(f"keep={keep!r}: give a list of tool names")
         checked_tenant = LOCAL if callable(tenant) else tenant or LOCAL

@@ -219,6 +219,7 @@ class Connections:
                 raise ServerUnavailable(
                     f"{call.key}: {lost}; it is safe to call it again"
                 ) from None
+            # A server that is only slow is still connected.
             if not lost.timed_out:
                 self.warm([call.server])
             raise call.unknown_outcome(lost) from None
@@ -316,6 +317,7 @@ class Connections:
     def restore(self, counts: Mapping[str, int], errors: Mapping[str, str] | None = None) -> None:
         """Take each server's stored number of tools and last error, unless the server was listed by this pool."""
         for name, server in self._servers.items():
+            # What this pool has listed is newer than what is stored.
             if server.tools is None:
                 server.tools = counts.get(name)
             if server.last_error is None and errors and name in errors:

@@ -94,6 +94,7 @@ class Pool:
             in_turn: Start to connect only when few other servers are starting.
         """
         connection, asker = await self._join(server, deadline, in_turn)
+        # Servers ask this client at any time, which the newer protocol does not allow.
         if self._is_too_new(connection):
             server.handshake = True
             connection.retire()

@@ -144,6 +144,7 @@ def _blocks_within(
         blocks.append(passed)
         is_cut = is_cut or text.is_cut
         left -= text.tokens
+    # Said in the result, so that a model does not take the part for all of it.
     omitted = len(result.content) - len(blocks)
     if omitted:
         note = (

@@ -98,6 +98,7 @@ class Session:
         patient = (
             self.requests.patient(timeout, limit_s) if call.deadline is None else nullcontext()
         )
+        # A server may answer each call with many messages, and must not wait for its pace then.
         self.pace.allow_call()
         progressed = self._keep_alive(call, timeout, limit_s)
         ALIVE.set(progressed)

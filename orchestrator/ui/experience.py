@@ -30,13 +30,12 @@ async def experience(request: Request) -> Response:
     outcomes = await asyncio.to_thread(scope.outcomes)
     stats = figures(outcomes)
     partners = await scope.together()
-    # Tools of past tasks may be gone from the catalogue.
     index = await scope.router.engine.index(scope.tenant)
     catalogue = index.catalogue
     edges: list[Edge] = []
     if partners is not None:
         for key in stats["tools"]:
-            if key in catalogue.positions:
+            if key in catalogue.positions:  # A tool of past tasks may be gone.
                 edges += partners(catalogue[key])
     # Of two on one pair, the one with an order stays.
     edges.sort(key=lambda edge: edge.type, reverse=True)

@@ -26,6 +26,7 @@ class WatchedConfig:
         self._stamp = _stamp(self._path)
         if self._stamp == before:
             return None
+        # A person may be in the middle of writing the file.
         try:
             self.config = _warned(McpConfig.read(self._path, self._profile)).keeping(self.config)
         except InvalidConfig as error:

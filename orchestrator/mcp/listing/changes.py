@@ -79,6 +79,7 @@ class Changes:
                 await _changed_or_expired(self._tools, gap, fresh_s())
                 self._tools.clear()
                 tools = await again()
+                # A server that reports a change after each listing would be listed without end.
                 gap = min(2 * gap, _MOST_GAP_S) if tools == known else _GAP_S
                 known = tools
             except Exception as error:

@@ -152,6 +152,7 @@ class SignInProvider(OAuthClientProvider):
         client = context.client_info
         if token is None or client is None:
             raise Unauthorised("it returned no token")
+        # The entry has it, and may get it from a variable that no file should repeat.
         secret = {"client_secret"} if self._configured is not None else set[str]()
         return SignIn(
             token=token.model_dump(mode="json", exclude_none=True),

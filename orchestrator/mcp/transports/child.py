@@ -169,6 +169,7 @@ class Child:
 
     async def _stop(self, process: Any, runner: str) -> None:
         """Close the server's input, then send it and its children SIGTERM, then SIGKILL."""
+        # A server that never answered has nothing to save.
         grace_s = _GRACE_S if self.answered else _HASTE_S
         process.stdin.close()
         try:

@@ -184,6 +184,7 @@ async def serve_http(
             started(f"http://{address}:{listening.getsockname()[1]}{path}")
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # Beside uvicorn's own shutdown, which waits for the requests that this ends.
             stopping = asyncio.create_task(stop(_GRACE_S))
             await super().shutdown(sockets)
             stopping.cancel()
