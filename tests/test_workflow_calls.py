@@ -34,17 +34,17 @@ async def test_a_function_that_blocks_the_event_loop_costs_no_other_call_its_hea
         return "charged"
 
     async def block(path: str) -> str:
-        wait_in_a_library(6)
-        wait_in_a_library(6)
+        wait_in_a_library(11)
+        wait_in_a_library(11)
         blocked.set()
         return "slept"
 
     runner = await serve(plugin_over(executors={"notes:add_note": charge, "files:read_file": block}))
-    charges = [await runner.start("Add a note titled 'x'", heartbeat_s=10.0) for _ in range(5)]
+    charges = [await runner.start("Add a note titled 'x'", heartbeat_s=20.0) for _ in range(5)]
     async with asyncio.timeout(150):
         for _ in charges:
             await under_way.acquire()
-    blocking = await runner.start("Read the file a.txt", heartbeat_s=10.0)
+    blocking = await runner.start("Read the file a.txt", heartbeat_s=20.0)
     for handle in (*charges, blocking):  # They are not replayed here, because a replay blocks this loop, too.
         assert statuses(await result_of(handle)) == ["done"]
     [warning] = [record.getMessage() for record in caplog.records if "event loop" in record.getMessage()]
