@@ -202,6 +202,7 @@ class Activities:
         """
         async with working(payload, SyncRequest) as request:
             request.validate()
+            # As JSON, because a schedule's result is read by people and by other languages.
             return (await self.resources.sync(request)).to_json()
 
 

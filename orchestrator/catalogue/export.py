@@ -240,6 +240,7 @@ def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
     if provider == "anthropic":
         return {"name": name, "description": description, "input_schema": offered_schema(tool)}
     schema = accepted(_as_object(tool))
+    # OpenAI's strict mode demands that each parameter is required, and refuses most schemas.
     function = {"name": name, "description": description, "parameters": schema, "strict": False}
     if provider == "openai-chat":
         return {"type": "function", "function": function}

@@ -128,6 +128,7 @@ def _files(path: Path) -> list[Path]:
 def _is_store(folder: Path) -> bool:
     if (folder / "tenants").is_dir():
         return True
+    # The folder of qdrant-client's local mode.
     return (folder / "meta.json").is_file() and (folder / "collection").is_dir()
 
 

@@ -126,7 +126,7 @@ def _schema(
         schema = model.model_json_schema(schema_generator=Untitled)
     except PydanticUserError as error:
         raise _no_json(name, error) from None
-    schema.pop("title")
+    schema.pop("title")  # The tool has the function's name already.
     for parameter in signature.parameters.values():
         within = (
             get_args(parameter.annotation)[1:]

@@ -41,6 +41,7 @@ def cut(text: str, limit: int) -> tuple[str, bool]:
 
     It is read only up to the limit, because a tool's answer may have many megabytes.
     """
+    # The numbers in the mark may take eight tokens more than their placeholders.
     room = max(0, limit - count_tokens(_CUT_MARK) - 8)
     used = end = 0
     is_ascii = text.isascii()

@@ -162,6 +162,7 @@ def limit(response: httpx2.Response, most_bytes: int | None = None) -> None:
     """
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         return
+    # Without these headers, httpx2 neither unpacks the content again nor expects its packed length.
     packing = response.headers.pop("content-encoding", "identity").strip().lower()
     if packing != "identity":
         response.headers.pop("content-length", None)

@@ -441,6 +441,7 @@ class Store:
         """Remove everything of the tenant: its tools and its experience."""
         check_tenant(tenant, shared=True)
         if self.remote:
+            # Other writers may be at work, so the manifest is emptied first, under a condition.
             self.backend.check_version()
             manifest_records.forget(self.backend, tenant)
         else:

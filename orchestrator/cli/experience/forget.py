@@ -28,6 +28,7 @@ def forget(
 ) -> None:
     """Forget the tasks that match all given options."""
     is_filtered = any(value is not None for value in (before, tool, actor))
+    # Without a filter, a slip would delete everything, so --all has to be written.
     if is_filtered == everything:
         raise InvalidInput("nothing to forget: give --before, --tool or --actor, or only --all")
 

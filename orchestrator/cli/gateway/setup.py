@@ -83,6 +83,7 @@ async def setup(
         _require_outside_projects(config)
     candidates = [*users_files, *project_files] if projects else users_files
     files = [file for file in candidates if _uses(file, config)]
+    # The file may have servers of its own, or of an earlier setup. They stay.
     configured = _configured(config)
     servers = dict(configured.entries) if configured else {}
     takeovers = take_over(files, servers)

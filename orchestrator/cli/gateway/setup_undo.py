@@ -29,6 +29,7 @@ def _undo_file(client: Client, path: Path) -> bool:
     try:
         before = [ClientFile.read(client, copy) for copy in kept]
         current = ClientFile.read(client, path) if path.is_file() else before[-1]
+        # Several setups are undone one after the other, the last one first.
         file = reduce(ClientFile.undone, reversed(before), current)
         replace_settings(path, file.text)
     except InvalidConfig as error:

@@ -46,6 +46,7 @@ async def ui(workspace: Workspace, options: Options, port: int) -> None:
             run_client=lambda: open_run_client(workspace, options),
         )
         collect_in_small_steps()
+        # Other users of this machine can reach the port, too.
         token = new_token()
         app = make_app(scope, token)
         await serve_http(

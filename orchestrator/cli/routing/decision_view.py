@@ -128,6 +128,7 @@ def _evidence(match: Match) -> list[str]:
 
 def _footer(decision: Decision, servers: Sequence[str]) -> Text:
     tokens = decision.tokens
+    # Rounded to 100 %, it would look as if the model got no definition.
     saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "100%"
     parts = [
         f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)",

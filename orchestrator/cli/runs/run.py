@@ -137,6 +137,7 @@ async def run(
     asks = is_at_terminal()
     if not (asks or detach):  # No call could be approved later.
         request = replace(request, approval_timeout_s=SHORTEST_S)
+    # A server that starts here may print to standard output, which is for the result.
     with clean_stdout():
         async with _started(request, workspace, options, dev=dev, task_queue=task_queue) as started:
             for digest in request.approved.values():  # By --yes.

@@ -50,6 +50,7 @@ async def call(tool: str, text: str, workspace: Workspace, max_tokens: int, outp
     before the server is connected.
     """
     arguments = _read_arguments(text)
+    # A wrong argument is reported before a server is installed and started for it.
     stored = await _stored(workspace, tool)
     if stored is None:
         answered = await _call(workspace, tool, arguments, max_tokens)

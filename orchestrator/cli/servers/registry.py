@@ -96,6 +96,7 @@ def add(
     made = entry_of(server)
     config = workspace.servers_file or user_config()
     name = name or server.short_name
+    # Shown before the question, so that a person sees what they confirm.
     record = {"name": name, "server": server.name, "config": str(config), "entry": made.entry}
     present(output, record, lambda: _print_entry(server, name, made, config))
     _require_new_name(config, name)

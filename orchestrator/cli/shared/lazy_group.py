@@ -44,6 +44,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        # An option in this place has a hint of its own.
         near = get_close_matches(args[0], self.places, 1)
         if args[0] not in self.places and near and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")

@@ -40,6 +40,7 @@ def accept_tools(
     if withdraw:
         pins.withdraw(store, tenant, chosen)
     elif chosen:
+        # Only what is shown here is accepted: the digest is that of these definitions.
         _show_to_accept(store, tenant, chosen)
         confirm(f"Accept for {tenant}?", pins.trust_digest(chosen.values()), digest)
         pins.accept(store, tenant, chosen)

@@ -108,6 +108,7 @@ class SqliteBackend(Backend):
         except Damaged:
             for path in files_of(file):
                 path.unlink(missing_ok=True)
+        # Files that were set aside have the tenant's data, too.
         for folder in file.parent.glob(f"damaged-{part}-*"):
             shutil.rmtree(folder)
 

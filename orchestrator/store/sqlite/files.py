@@ -157,7 +157,7 @@ def _opened(file: Path, mode: str, timeout_s: float) -> sqlite3.Connection:
     except BaseException:
         connection.close()
         raise
-    connection.close()
+    connection.close()  # A writer has just made the file, and written nothing yet.
     return _nothing()
 
 

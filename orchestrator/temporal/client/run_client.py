@@ -121,6 +121,7 @@ class RunClient:
                     f"the Temporal server could not describe run {run_id!r}: {error.message}"
                 ) from None
             memo = None
+        # The same answer for another tenant's run, so that nobody learns which ids exist.
         if memo is None or memo.tenant != self.tenant:
             raise InvalidInput(
                 f"tenant {self.tenant} has no run {run_id!r}: list its runs with `{self.command('list', '--all')}`"

@@ -90,9 +90,9 @@ class Executors:
             ServerUnavailable: The deadline passed, and the call may be sent again.
             OutcomeUnknown: The deadline passed, and the call may not be sent again.
         """
-        call = replace(
-            call, arguments=await asyncio.to_thread(check_arguments, call.tool, call.arguments)
-        )
+        # In a thread, because a foreign schema may take a quarter of a second.
+        arguments = await asyncio.to_thread(check_arguments, call.tool, call.arguments)
+        call = replace(call, arguments=arguments)
         executor = self._of(call.tool)
         if executor is not None:
             kind = "function" if isinstance(executor, FunctionExecutor) else "extension"

@@ -58,6 +58,7 @@ class FunctionExecutor(Executor):
             returned = run()
             return returned if inspect.isawaitable(returned) else as_result(returned)
 
+        # A thread cannot be stopped. It keeps its turn past the call's deadline, until it ends.
         give_back = self._turns.take(call.tenant)
         work = self._threads.begin(answer)
         work.add_done_callback(lambda _: give_back())

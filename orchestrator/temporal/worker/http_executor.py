@@ -106,7 +106,7 @@ class HttpExecutor(Executor):
 
         if self._client is None:
             self._client = AsyncBoundedClient(timeout=httpx2.Timeout(self.timeout_s, connect=5.0))
-        key = quote(call.idempotency_key, safe=":/")
+        key = quote(call.idempotency_key, safe=":/")  # A header is ASCII.
         sent = {**self._headers, **(headers or {}), "Idempotency-Key": key}
         try:
             with LogFilter(self.secrets):

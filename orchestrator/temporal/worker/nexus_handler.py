@@ -68,6 +68,7 @@ class ToolrouteHandler:
                 call,
                 id=name,
                 result_type=ToolResult,
+                # A repeated operation gets the call that runs. A call that has ended is not made again.
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 static_summary=call.tool.key[:200],

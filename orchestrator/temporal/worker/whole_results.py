@@ -99,6 +99,7 @@ class Results:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # Another worker may remove files at the same time.
             _sweep(folder)
+        # It gets its name when it is complete, because another worker may read it.
         part = folder / f"{name}.{time.monotonic_ns()}"
         part.touch(mode=0o600)
         part.write_text(text, encoding="utf-8", newline="")

@@ -170,6 +170,7 @@ async def present_tool(call: ToolCall, config: Config) -> Tool:
         **fair(call.tenant, config),
         "summary": call.tool.key[:200],
         **_config_of(limits),
+        # A person is asked in any case, so the check does not wait for a server to come back.
         "retry_policy": retry(2),
     }
     settings["schedule_to_start_timeout"] = ASKED_IN
@@ -227,6 +228,7 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
             call.arguments,
             id=call.idempotency_key,
             task_queue=limits.task_queue,
+            # The child may clean up. A terminated one could not.
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,

@@ -144,6 +144,7 @@ class Run:
         self._phase = "answering"
         outcomes = hold_together(steps.outcomes[step.id] for step in plan.steps)
         reserve = self._request.limits.reserve_for_synthesis
+        # Both at once, because neither needs the other.
         (text, tokens, unanswered), unkept = await asyncio.gather(
             answer(plan, outcomes, reserve, self._complete), self._record(plan, steps, outcomes)
         )

@@ -86,6 +86,7 @@ class Steps:
         """Carry out all steps. If the run stops, only the steps that run are finished."""
         todo = [step for step in self.plan.steps if step.id not in self.outcomes]
         try:
+            # A bug in one step does not leave the others running without anybody who waits for them.
             ended = await asyncio.gather(*map(self._carry_out, todo), return_exceptions=True)
         except asyncio.CancelledError:
             for step in todo:  # Each step has stopped by now.
