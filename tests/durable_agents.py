@@ -3,8 +3,7 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from agents import Agent as OpenAIAgent
-    from agents import Runner
+    from agents import Agent as OpenAIAgent, Runner
     from pydantic_ai import Agent
     from pydantic_ai.durable_exec.temporal import TemporalDurability
 

@@ -4,8 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from orchestrator.errors import InvalidInput
 from orchestrator.llm.context import Context, build_context, decision_context

@@ -6,8 +6,7 @@ import types
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
 from orchestrator import Provider

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from agents import Agent as OpenAIAgent
-from agents import Runner, function_tool, set_tracing_disabled
+from agents import Agent as OpenAIAgent, Runner, function_tool, set_tracing_disabled
 from fastmcp import Client, FastMCP
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
 from langchain.chat_models import init_chat_model
-from langchain.tools import ToolRuntime
-from langchain.tools import tool as langchain_tool
+from langchain.tools import ToolRuntime, tool as langchain_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 from pydantic_ai import Agent, RunContext

@@ -7,12 +7,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.export import check_arguments, export
+from orchestrator.catalogue.export import export
 from orchestrator.catalogue.formats import tool_from, tool_to_json
+from orchestrator.catalogue.resolve import check_arguments
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
 from orchestrator.pipeline.clauses import MAX_CLAUSES, masked
 from orchestrator.pipeline.understand import understand

@@ -40,7 +40,9 @@ LAYERS = (
 """Each package imports from its own line and from those above it, also within functions."""
 WHEN_CALLED = {
     ("orchestrator.records.decision", "orchestrator.catalogue.export"),
+    ("orchestrator.records.decision", "orchestrator.catalogue.resolve"),
     ("orchestrator.records.delta", "orchestrator.catalogue.export"),
+    ("orchestrator.records.delta", "orchestrator.catalogue.resolve"),
     ("orchestrator.runtime.engine", "orchestrator.llm.client"),
 }
 """A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models that its

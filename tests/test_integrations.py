@@ -11,8 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from agents import Agent as OpenAIAgent
-from agents import ModelBehaviorError, Runner, function_tool, set_tracing_disabled
+from agents import Agent as OpenAIAgent, ModelBehaviorError, Runner, function_tool, set_tracing_disabled
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 from langchain.agents import create_agent

@@ -12,8 +12,7 @@ from typing import Any
 import httpx2
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from orchestrator.errors import StoreUnavailable

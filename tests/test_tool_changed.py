@@ -15,8 +15,7 @@ from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.command_line import audited
 from tests.runner import Runner, Serve, result_of, statuses
 from tests.running import TENANT
-from tests.servers.start import alive, entry
-from tests.servers.start import until as wait_until
+from tests.servers.start import alive, entry, until as wait_until
 from tests.temporal import replays, until
 
 TASK = "Charge the card 4711"

@@ -6,12 +6,8 @@ from typing import Any
 
 from temporalio.exceptions import FailureError
 
-from orchestrator.catalogue.export import (
-    exported_name,
-    offered_schema,
-    own_arguments,
-    read_arguments,
-)
+from orchestrator.catalogue.export import exported_name, offered_schema, own_arguments
+from orchestrator.catalogue.resolve import read_arguments
 from orchestrator.errors import ToolrouteError
 from orchestrator.records.call import Approve
 from orchestrator.records.decision import Decision

@@ -9,7 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from orchestrator.catalogue.export import exported_name, offered_schema, resolve
+from orchestrator.catalogue.export import exported_name, offered_schema
+from orchestrator.catalogue.resolve import resolve
 from orchestrator.common.fields import named
 from orchestrator.errors import ToolrouteError
 from orchestrator.integrations.toolbox import OnDecision, missing, report

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pydantic import BaseModel, Field
 
-from orchestrator.catalogue.export import check_arguments
+from orchestrator.catalogue.resolve import check_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.errors import InvalidArguments, InvalidInput
 from orchestrator.llm.answers import Message

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from orchestrator import telemetry
-from orchestrator.catalogue.export import keys_by_name, parameters, read_arguments
+from orchestrator.catalogue.export import keys_by_name, parameters
+from orchestrator.catalogue.resolve import read_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import (
     InvalidArguments,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
-from orchestrator.catalogue.export import check_arguments, read_arguments
+from orchestrator.catalogue.resolve import check_arguments, read_arguments
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.mcp.passed_messages import request_meta
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY

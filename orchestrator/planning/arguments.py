@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from orchestrator.catalogue.export import check_arguments, parameters
+from orchestrator.catalogue.export import parameters
+from orchestrator.catalogue.resolve import check_arguments
 from orchestrator.catalogue.schema import gathered, hoisted
 from orchestrator.catalogue.schema_checks import UnusableSchema, faults
 from orchestrator.catalogue.schema_keywords import usable

@@ -14,7 +14,8 @@ from orchestrator.records.tool import CatalogueVersion, Match, Rejected, Stage, 
 from orchestrator.records.usage import Usage
 
 if TYPE_CHECKING:  # At run time, records import no package of a higher layer.
-    from orchestrator.catalogue.export import Provider, ResolvedCall
+    from orchestrator.catalogue.export import Provider
+    from orchestrator.catalogue.resolve import ResolvedCall
 
 MIN_CONFIDENCE = 0.3
 """The minimum confidence for a planned tool. A suggestion needs only `Options.floor`."""
@@ -196,7 +197,7 @@ class Decision:
             UnknownTool: The model used a name that was not offered.
             InvalidArguments: The arguments do not fit the tool's schema.
         """
-        from orchestrator.catalogue.export import resolve
+        from orchestrator.catalogue.resolve import resolve
 
         return resolve([match.tool for match in self.matches], call)
 

@@ -8,7 +8,8 @@ from orchestrator.common.fields import named
 from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:  # At run time, records import no package of a higher layer.
-    from orchestrator.catalogue.export import Appended, Provider, ResolvedCall
+    from orchestrator.catalogue.export import Appended, Provider
+    from orchestrator.catalogue.resolve import ResolvedCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,6 @@ class Delta:
 
     def resolve(self, call: Any) -> "ResolvedCall":
         """Map a model's tool call to one of the offered tools. See `Decision.resolve`."""
-        from orchestrator.catalogue.export import resolve
+        from orchestrator.catalogue.resolve import resolve
 
         return resolve(self.current, call)

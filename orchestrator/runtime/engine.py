@@ -3,8 +3,7 @@ its end.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from copy import copy
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,6 @@
 """Needs: a language model describes the tools that a task needs. Each description is searched like a clause."""
 
-from collections.abc import Container, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.export import ResolvedCall
+from orchestrator.catalogue.resolve import ResolvedCall
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import check_known
 from orchestrator.common.tenant import LOCAL

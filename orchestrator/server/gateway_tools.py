@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
 
-from mcp.types import Tool as McpTool
-from mcp.types import ToolAnnotations
+from mcp.types import Tool as McpTool, ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from orchestrator.catalogue.export import offered_schema, read_arguments
+from orchestrator.catalogue.export import offered_schema
+from orchestrator.catalogue.resolve import read_arguments
 from orchestrator.common.json_input import first_problem
 from orchestrator.errors import InvalidArguments
 from orchestrator.records.request import MAX_LIMIT, RouteHint

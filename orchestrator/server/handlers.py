@@ -36,8 +36,7 @@ from mcp.types import (
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.listing.skills import EXTENSION as SKILLS
 from orchestrator.mcp.server_requests import APPS
-from orchestrator.mcp.tasks import EXTENSION as TASKS
-from orchestrator.mcp.tasks import TaskParams
+from orchestrator.mcp.tasks import EXTENSION as TASKS, TaskParams
 from orchestrator.server import offers
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.sessions.asker import Context

@@ -12,7 +12,7 @@ from mcp import MCPError
 from mcp.server.subscriptions import ToolsListChanged
 from mcp.types import URL_ELICITATION_REQUIRED
 
-from orchestrator.catalogue.export import check_arguments
+from orchestrator.catalogue.resolve import check_arguments
 from orchestrator.common.threads import Threads
 from orchestrator.errors import (
     InvalidArguments,

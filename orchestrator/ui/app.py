@@ -16,8 +16,7 @@ from orchestrator.ui.compare import compare, compare_kept
 from orchestrator.ui.experience import experience
 from orchestrator.ui.guard import HOSTS, Guard, changing
 from orchestrator.ui.page import page
-from orchestrator.ui.replay import form as replay_form
-from orchestrator.ui.replay import replay
+from orchestrator.ui.replay import form as replay_form, replay
 from orchestrator.ui.runs import approve, run, runs
 from orchestrator.ui.scope import Scope
 from orchestrator.ui.servers import check, servers

@@ -80,7 +80,7 @@ async def _stored(workspace: Workspace, key: str) -> Tool | None:
 
 
 def _checked_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    from orchestrator.catalogue.export import check_arguments
+    from orchestrator.catalogue.resolve import check_arguments
 
     try:
         return check_arguments(tool, arguments)

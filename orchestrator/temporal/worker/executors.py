@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import telemetry
-from orchestrator.catalogue.export import check_arguments
+from orchestrator.catalogue.resolve import check_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut, plain_size
 from orchestrator.common.json_input import nearly
 from orchestrator.common.keys import key_of, split_key

@@ -21,12 +21,10 @@ from temporalio.exceptions import (
     ApplicationError,
     ChildWorkflowError,
     NexusOperationError,
+    TimeoutError as TimedOut,
     TimeoutType,
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
-)
-from temporalio.exceptions import (
-    TimeoutError as TimedOut,
 )
 
 from orchestrator.common.digests import digest, digest_of
