@@ -10,6 +10,8 @@ SPELLINGS = (
     "delete_repo",
     "Delete_repo",
     "delete-repo",
+    "delete\u2010repo",
+    "delete\u2212repo",
     "de\u00adlete_repo",
     "d\u0435lete_repo",
     "\uff44elete_repo",

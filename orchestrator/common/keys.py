@@ -11,12 +11,15 @@ from functools import lru_cache
 
 _CYRILLIC = dict(zip("аеорсухіјѕԁһԛԝкмтвнг", "aeopcyxijsdhqwkmtbhr", strict=True))
 _GREEK = dict(zip("οανιρτυκεχ", "oaviptukex", strict=True))
-_LOOKALIKES = str.maketrans(_CYRILLIC | _GREEK | {"-": "_"})
-"""Letters that look like Latin ones, and the hyphen, which names use for `_`. No two tools of a server among 21,541
-public tools have one normal form."""
+_HYPHENS = dict.fromkeys("-\u02d7\u2043\u2212", "_")
+_LOOKALIKES = str.maketrans(_CYRILLIC | _GREEK | _HYPHENS)
+"""Letters that look like Latin ones, and the hyphen, which names use for `_`, with three symbols that look like it. No
+two tools of a server among 21,541 public tools have one normal form."""
 _FILLERS = dict.fromkeys(map(ord, "\u115f\u1160\u2800"))
 """Letters and a symbol without a shape: the Hangul fillers, and a Braille pattern without dots. With them and the
 categories below, no character of Unicode's Default_Ignorable_Code_Point is left after NFKC."""
+_DASHES = ("Pc", "Pd")
+"""The categories of all that connects words, such as the hyphen that is not ASCII's."""
 _INVISIBLE = ("Cc", "Cf", "Cn", "Co", "Zl", "Zp", "Zs", "Mn")
 
 
@@ -37,10 +40,15 @@ def normal_name(name: str) -> str:
     folded = unicodedata.normalize("NFKC", name).casefold()
     if not folded.isascii():
         decomposed = unicodedata.normalize("NFKD", folded).translate(_FILLERS)
-        folded = "".join(
-            char for char in decomposed if unicodedata.category(char) not in _INVISIBLE
-        )
+        folded = "".join(map(_plain_character, decomposed))
     return "".join(folded.translate(_LOOKALIKES).split())
+
+
+def _plain_character(char: str) -> str:
+    category = unicodedata.category(char)
+    if category in _INVISIBLE:
+        return ""
+    return "_" if category in _DASHES else char
 
 
 def matches_name(key: str, pattern: str) -> bool:
