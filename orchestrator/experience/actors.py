@@ -8,6 +8,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index.bm25 import Integers, Mask
+
 Task = TypeVar("Task")
 
 FEW = 10
@@ -67,7 +69,7 @@ def usual(actors: Sequence[str]) -> int:
     return max(FEW, median_high(counts) if counts else 0)
 
 
-def heavy_actors(actors: NDArray[np.int64]) -> frozenset[int]:
+def heavy_actors(actors: Integers) -> frozenset[int]:
     """Return the people with HEAVY times as many tasks as the median person, of those with more than FEW."""
     counts = np.bincount(actors)
     above_few = np.sort(counts[counts > FEW])
@@ -77,7 +79,7 @@ def heavy_actors(actors: NDArray[np.int64]) -> frozenset[int]:
     return frozenset(np.flatnonzero(counts > HEAVY * median).tolist())
 
 
-def is_repeated(actors: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_repeated(actors: Integers) -> Mask:
     """Return True for each task beyond the IN_TURN nearest tasks of its person. The tasks are ordered nearest first."""
     # The tasks grouped by person:  a a a b b
     # the start of each group:      0 0 0 3 3
@@ -98,7 +100,7 @@ def agreed(votes: Mapping[str, float]) -> float:
     return sum(min(vote, second) for vote in votes.values())
 
 
-def evened(weights: NDArray[np.float64], actors: NDArray[np.int64]) -> NDArray[np.float64]:
+def evened(weights: NDArray[np.float64], actors: Integers) -> NDArray[np.float64]:
     """Return the near tasks' weights, one person's in all no more than the second person's, if there is one."""
     totals = np.bincount(actors, weights, minlength=2)
     second = np.sort(totals)[-2]

@@ -88,6 +88,7 @@ class CoUse:
         """Yield the relations of a tool to others that are known to be as they were."""
         source, _ = name
         for partner in self.usual(name):
+            # A definition that has changed may do something else now.
             if not known(*partner.name):
                 continue
             target, _ = partner.name

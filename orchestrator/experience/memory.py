@@ -21,6 +21,7 @@ from orchestrator.experience.calls import Calls, by_definition
 from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
 from orchestrator.experience.voting import FAR, NEAREST, PastTask, best_weight, nearness, votes_of
+from orchestrator.index.bm25 import Integers
 from orchestrator.index.embed import ONE_THREAD
 from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled, Use
 
@@ -119,7 +120,7 @@ class Experience:
         return bool(self.uses.get(f"{key} {digest}"))
 
     @cached_property
-    def _actors(self) -> NDArray[np.int64]:
+    def _actors(self) -> Integers:
         """The number of each task's person. Tasks without a name belong to one person."""
         numbers: dict[str, int] = {}
         return np.array(
@@ -156,6 +157,7 @@ class Experience:
         if len(vector) != len(self.vectors):
             return None
         cosines = self._cosines(vector)
+        # Tasks that are hardly alike would only add noise to the votes.
         near = np.flatnonzero(cosines > FAR)
         if not len(near):
             return None
@@ -182,9 +184,7 @@ class Experience:
             ),
         )
 
-    def _weights(
-        self, cosines: NDArray[np.float32], near: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _weights(self, cosines: NDArray[np.float32], near: Integers) -> NDArray[np.float64]:
         """Return the weights of near tasks, by their cosine and their age."""
         newest_at = min(self.at.max(), time.time())
         ages = np.maximum(0.0, newest_at - self.at[near])
@@ -237,9 +237,7 @@ def _past(outcome: Outcome, names: dict[Name, Name]) -> PastTask:
     )
 
 
-def _nearest(
-    cosines: NDArray[np.float32], near: NDArray[np.int64], actors: NDArray[np.int64] | None
-) -> NDArray[np.int64]:
+def _nearest(cosines: NDArray[np.float32], near: Integers, actors: Integers | None) -> Integers:
     """Return the NEAREST tasks, nearest first. With actors, their tasks are taken in turn."""
     # A third of all tasks are somewhat alike: sorting these would take longest.
     for most in (_LOOKED, len(near)):

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from orchestrator.experience.actors import newest, usual
+from orchestrator.index.bm25 import Mask
 from orchestrator.index.calibration import Calibration, Correction, log_odds
 from orchestrator.records.outcome import Outcome
 
@@ -95,6 +95,6 @@ def fitted(claims: Sequence[tuple[float, bool]]) -> Correction:
     return replace(correction, offset=correction.offset - lower)
 
 
-def _come_true(right: NDArray[np.bool_]) -> bool:
+def _come_true(right: Mask) -> bool:
     """Return True if the high claims come true often enough, counted with DOUBT further claims."""
     return bool(right.sum() + DOUBT * 0.9 >= RIGHT * (len(right) + DOUBT))

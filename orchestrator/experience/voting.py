@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.experience.actors import newest
+from orchestrator.index.bm25 import Mask
 from orchestrator.index.calibration import log_odds
 from orchestrator.records.outcome import Name
 
@@ -84,7 +85,7 @@ def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, 
     return votes
 
 
-def with_unseen(votes: Values, odds: Values, unseen: NDArray[np.bool_], greatest: Values) -> Values:
+def with_unseen(votes: Values, odds: Values, unseen: Mask, greatest: Values) -> Values:
     """Return the votes. Tools among the FIRST by log-odds that no task ever used get UNSEEN of the greatest vote.
 
     Args:
@@ -207,7 +208,7 @@ def _ballot(
 
 def _table(
     ballots: Sequence[Sequence[_Candidate]],
-) -> tuple[Values, Values, NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[Values, Values, Mask, Mask]:
     """Return log-odds, votes, used tools and unseen tools [judged tasks, candidates]."""
     width = max(FIRST, *map(len, ballots))
     table = np.full((len(ballots), width, len(_NO_CANDIDATE)), _NO_CANDIDATE, np.float64)
@@ -219,7 +220,7 @@ def _table(
     return odds, votes, used.astype(bool), unseen.astype(bool)
 
 
-def _ndcg(odds: Values, used: NDArray[np.bool_]) -> float:
+def _ndcg(odds: Values, used: Mask) -> float:
     """Return nDCG@5 of these rankings."""
     order = np.argsort(-odds, axis=1, kind="stable")[:, :FIRST]
     worth = 1 / np.log2(np.arange(len(order[0])) + 2)

@@ -21,6 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
+Mask = NDArray[np.bool_]
+"""True for each item that counts, such as a tool that is searched."""
+Integers = NDArray[np.int64]
+"""Positions, rows, numbers or counts of items."""
 Pair = tuple[str, str]
 K1, B = 1.5, 0.75
 """BM25's two constants: how early further mentions of a word count little, and how much a document's length counts."""
@@ -40,8 +44,8 @@ class Corpus:
     """
 
     ids: dict[str, int]
-    terms: NDArray[np.int64]
-    runs: NDArray[np.int64]
+    terms: Integers
+    runs: Integers
     weights: Sequence[float]
     size: int
     left_out: int = 0
@@ -63,7 +67,7 @@ class Corpus:
         )
 
     @property
-    def documents(self) -> NDArray[np.int64]:
+    def documents(self) -> Integers:
         """The document of each term."""
         return self.runs // len(self.weights)
 
@@ -72,7 +76,7 @@ class Corpus:
         """The number of documents that are searched."""
         return self.size - self.left_out
 
-    def without(self, documents: NDArray[np.bool_] | None) -> "Corpus":
+    def without(self, documents: Mask | None) -> "Corpus":
         """Return the same without these documents [documents]. The others keep their positions."""
         if documents is None:
             return self
@@ -97,8 +101,8 @@ class Counts:
     """
 
     ids: dict[str, int]
-    starts: NDArray[np.int64]
-    documents: NDArray[np.int64]
+    starts: Integers
+    documents: Integers
     frequency: NDArray[np.float32]
     fields: NDArray[np.uint8]
     size: int
@@ -128,21 +132,19 @@ class Counts:
         )
 
     @property
-    def term(self) -> NDArray[np.int64]:
+    def term(self) -> Integers:
         """The number of each pair's term."""
         return np.arange(len(self.ids)).repeat(np.diff(self.starts))
 
 
-def _is_new(ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_new(ascending: Integers) -> Mask:
     """Return True for each number that differs from the one before it, in an eighth of the time of `numpy.diff`."""
     is_new = np.ones(len(ascending), np.bool_)
     np.not_equal(ascending[1:], ascending[:-1], out=is_new[1:])
     return is_new
 
 
-def reduce_runs(
-    operation: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]
-) -> NDArray[Any]:
+def reduce_runs(operation: np.ufunc, values: NDArray[Any], first: Integers) -> NDArray[Any]:
     """Return the sum, or another reduction, of the values in each run.
 
     Args:
@@ -155,7 +157,7 @@ def reduce_runs(
     return np.asarray(operation.reduceat(values, first))
 
 
-def inverse_frequency(holders: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+def inverse_frequency(holders: Integers, size: int) -> NDArray[np.float64]:
     """Return Lucene's inverse document frequency of terms, by the number of documents that hold each."""
     return np.asarray(np.log1p((size - holders + 0.5) / (holders + 0.5)))
 
@@ -185,18 +187,20 @@ class Columns:
     words: Sequence[str]
     idf: NDArray[np.float64]
     idf_of_all: NDArray[np.float64]
-    lengths: NDArray[np.int64]
-    documents: NDArray[np.int64]
+    lengths: Integers
+    documents: Integers
     impact: NDArray[np.float32]
     fields: NDArray[np.uint8]
     size: int
 
-    def among(self, searched: NDArray[np.bool_]) -> "Columns":
+    def among(self, searched: Mask) -> "Columns":
         """Return the same as if these documents [documents] were all there are."""
+        # Filtered searches must answer as a catalogue of only these tools would, so rare words are counted again.
         kept = searched[self.documents]
         word = self.word[kept]
         lengths = np.bincount(word, minlength=len(self.words))
         idf = inverse_frequency(lengths, int(searched.sum()))
+        # The impact includes the idf among all documents.
         change = (idf / self.idf)[word].astype(np.float32)
         held = lengths > 0
         return Columns(
@@ -211,7 +215,7 @@ class Columns:
         )
 
     @property
-    def word(self) -> NDArray[np.int64]:
+    def word(self) -> Integers:
         """The number of each pair's word."""
         return np.arange(len(self.words)).repeat(self.lengths)
 
@@ -374,7 +378,7 @@ class Bigrams:
         searched: The number of documents that are searched.
     """
 
-    keys: NDArray[np.int64]
+    keys: Integers
     ids: Mapping[str, int]
     size: int
     searched: int
@@ -385,6 +389,7 @@ class Bigrams:
         left = corpus.terms[:-1]
         right = corpus.terms[1:]
         is_one_run = corpus.runs[1:] == corpus.runs[:-1]
+        # A word that is repeated is no phrase.
         is_bigram = is_one_run & (left != right)
         bigrams = left[is_bigram] * len(corpus.ids) + right[is_bigram]
         documents = corpus.documents[:-1][is_bigram]
@@ -393,7 +398,7 @@ class Bigrams:
         return cls(keys=unique, ids=corpus.ids, size=corpus.size, searched=corpus.searched)
 
     def scores(
-        self, parts: Sequence[Mapping[Pair, float]], among: NDArray[np.bool_] | None = None
+        self, parts: Sequence[Mapping[Pair, float]], among: Mask | None = None
     ) -> NDArray[np.float64]:
         """Return the summed weighted idf of the bigrams that each document holds [parts, documents].
 

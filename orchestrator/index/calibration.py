@@ -20,6 +20,7 @@ from orchestrator.common.fields import Give, named
 from orchestrator.common.json_input import reading
 from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig
+from orchestrator.index.bm25 import Mask
 from orchestrator.index.features import ASKED, KEYWORD, SEMANTIC, Rows
 
 Probabilities = NDArray[np.float64]
@@ -148,6 +149,7 @@ class Correction:
 
         The uncorrected probabilities count as `prior` results. A probability of 0 means no answer and is ignored.
         """
+        # Without an answer there was no claim that could be wrong.
         answered = [claim for claim in claims if claim[0] > 0]
         if not answered:
             return cls()
@@ -330,6 +332,7 @@ def top_features(
     best = float(clipped[best_row])
     alone = min(best, ALONE if both else _LEAST)
     second = float(np.delete(clipped, best_row).max()) if len(clipped) > 1 else alone
+    # A tool that is almost certain for one clause is probably needed, even if the task as a text says little.
     surest = best
     if parts is not None:
         surest = max(best, float(parts[:, best_row].max(initial=0.0)))
@@ -381,7 +384,7 @@ UNKNOWN_NO_TOOL_SIMILARITY = -1.0
 
 
 def most_by_meaning(
-    probabilities: Probabilities, rows: Rows, overlap: NDArray[np.bool_], no_tool_similarity: float
+    probabilities: Probabilities, rows: Rows, overlap: Mask, no_tool_similarity: float
 ) -> float:
     """Return an upper limit of the confidence from the best candidate's cosine and the similarity to "no tool".
 

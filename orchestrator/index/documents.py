@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Corpus
+from orchestrator.index.bm25 import Corpus, Mask
 from orchestrator.index.flags import cleaned, suspicions
 from orchestrator.index.intent import action_of, thing_of
 from orchestrator.index.text import field_terms, fields
@@ -132,6 +132,7 @@ class Documents:
         self.saved: Callable[[], Mapping[str, Document]] | None = None
         if earlier is None:
             return
+        # Most changes of a catalogue touch few tools, and to read a tool's texts takes longest.
         documents = earlier.with_saved()
         for tool_hash in self.hashes:
             if tool_hash in documents:
@@ -174,7 +175,7 @@ class Reading:
     words: frozenset[str]
     actions: frozenset[str]
     suspicions: Mapping[int, tuple[str, ...]]
-    write_variants: NDArray[np.bool_]
+    write_variants: Mask
     deprecation_factor: NDArray[np.float64] | None
 
     @classmethod

@@ -30,6 +30,7 @@ from orchestrator.common.json_input import why_unread
 from orchestrator.common.lines import whole_pairs
 from orchestrator.common.redact import LogFilter
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
+from orchestrator.index.bm25 import Integers, Mask
 from orchestrator.index.text import FACET_WEIGHTS, card, facets
 from orchestrator.index.tokenizer import tokenizer_of
 from orchestrator.options import Options, model_key
@@ -442,9 +443,7 @@ class SemanticIndex:
                 f"{self.vectors.shape[1]}: use the earlier model, or import the tools again"
             )
 
-    def score(
-        self, queries: NDArray[np.float32], among: NDArray[np.bool_] | None = None
-    ) -> Cosines:
+    def score(self, queries: NDArray[np.float32], among: Mask | None = None) -> Cosines:
         """Return the cosine of every tool with each part of a query, given as [parts, dimension].
 
         Args:
@@ -468,8 +467,8 @@ class SemanticIndex:
     def server_scores(
         self,
         cosines: NDArray[np.float64],
-        servers: NDArray[np.int64],
-        among: NDArray[np.bool_] | None = None,
+        servers: Integers,
+        among: Mask | None = None,
     ) -> NDArray[np.float64]:
         """Return the mean of the best cosines within each of these servers [parts, servers].
 

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index.bm25 import Integers, Mask
 from orchestrator.index.embed import SemanticIndex
 from orchestrator.index.keyword import NAME_BIT, KeywordIndex, KeywordScores
 
-Positions = NDArray[np.int64]
+Positions = Integers
 """Candidates as positions in the catalogue, shape [candidates]."""
 Rows = NDArray[np.float64]
 """Shape [candidates, features]."""
@@ -112,7 +113,7 @@ class CandidateSet:
             return of_parts
         return of_parts[self._part]
 
-    def pick(self, of_parts: NDArray[Any], columns: NDArray[np.int64]) -> NDArray[Any]:
+    def pick(self, of_parts: NDArray[Any], columns: Integers) -> NDArray[Any]:
         """Return each row's value for its part and column, from [parts, columns] to [rows]."""
         part = 0 if self._part is None else self._part
         return np.asarray(of_parts[part, columns])
@@ -173,7 +174,7 @@ def semantic_features(
     cosines: NDArray[np.float32],
     candidates: CandidateSet,
     contrasted: NDArray[np.float32],
-    among: NDArray[np.bool_] | None = None,
+    among: Mask | None = None,
 ) -> Rows:
     """Return the SEMANTIC features of the candidates.
 
@@ -222,7 +223,7 @@ def semantic_features(
 
 
 def second_features(
-    cosines: NDArray[np.float32], candidates: CandidateSet, among: NDArray[np.bool_] | None = None
+    cosines: NDArray[np.float32], candidates: CandidateSet, among: Mask | None = None
 ) -> Rows:
     """Return the SECOND features of the candidates: the cosine, also in deviations above the part's mean.
 
@@ -263,7 +264,7 @@ def _behind_best_of_server(
 
 
 def _behind_best_server(
-    index: SemanticIndex, cosines: Rows, candidates: CandidateSet, among: NDArray[np.bool_] | None
+    index: SemanticIndex, cosines: Rows, candidates: CandidateSet, among: Mask | None
 ) -> Column:
     """Return the cosine of each candidate's server, less that of the best server among its part's candidates."""
     servers, server_row = np.unique(index.server_of[candidates.positions], return_inverse=True)
@@ -281,7 +282,7 @@ def _matrix(columns: Mapping[str, Column], names: Sequence[str]) -> Rows:
     return matrix
 
 
-def _spread(cosines: Rows, among: NDArray[np.bool_] | None) -> tuple[Rows, Rows]:
+def _spread(cosines: Rows, among: Mask | None) -> tuple[Rows, Rows]:
     """Return mean and standard deviation of each part's cosines with the searched tools."""
     searched = cosines if among is None else cosines[:, among]
     # A product with a vector would run on all threads of BLAS, which spin while they wait.
@@ -302,7 +303,7 @@ class _Ranking(NamedTuple):
 
     best: Rows
     margins: Column
-    ranks: NDArray[np.int64]
+    ranks: Integers
 
 
 def _ranking(values: Column, candidates: CandidateSet) -> _Ranking:
@@ -317,6 +318,7 @@ def _ranking(values: Column, candidates: CandidateSet) -> _Ranking:
             continue
         order = (-of_part).argsort(kind="stable")
         best = of_part[order[0]]
+        # A tool without a rival leads by all that it has.
         second = of_part[order[1]] if len(order) > 1 else 0.0
         ranking.best[part] = best
         ranking.ranks[rows][order] = np.arange(len(order))
@@ -347,6 +349,7 @@ class _HeldWeight(NamedTuple):
 
 def _held_weight(scores: KeywordScores, candidates: CandidateSet) -> _HeldWeight:
     columns = scores.columns
+    # A rare word says more about the tool that holds it than a frequent one.
     weight = columns.idf * scores.asked
     share = weight / np.maximum(weight.sum(axis=1, keepdims=True), _LEAST)
     asked_idf = columns.idf_of_all * (scores.asked > 0)
@@ -369,9 +372,7 @@ def union(size: int, *several: Positions) -> Positions:
     return is_member.nonzero()[0]
 
 
-def rows_of(
-    positions: Positions, candidates: Positions
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def rows_of(positions: Positions, candidates: Positions) -> tuple[Integers, Mask]:
     """Return the row of each position among candidates, and whether it is one of them. Both [positions].
 
     Args:

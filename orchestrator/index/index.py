@@ -23,6 +23,7 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
+from orchestrator.index.bm25 import Integers, Mask
 from orchestrator.index.documents import Documents, Reading
 from orchestrator.index.embed import Cosines, Embedder, SemanticIndex, embed_tools
 from orchestrator.index.flags import mentions
@@ -96,8 +97,8 @@ class Index:
         self.flags = {
             self.keys[position]: reasons for position, reasons in self.flag_reasons.items()
         }
-        self.flagged: NDArray[np.bool_] | None = None
-        self.unflagged: NDArray[np.bool_] | None = None
+        self.flagged: Mask | None = None
+        self.unflagged: Mask | None = None
         if self.flag_reasons:
             self.unflagged = np.ones(len(catalogue), np.bool_)
             self.unflagged[list(self.flag_reasons)] = False
@@ -136,6 +137,7 @@ class Index:
             EmbedderUnavailable: Embedding failed, or another thread is waiting for an endpoint.
         """
         if self._semantic is None:
+            # A local model is done soon. An endpoint may take minutes, and the keyword leg can answer meanwhile.
             if not self._embedding.acquire(timeout=0 if embedder.remote else -1):
                 raise EmbedderUnavailable("the tools are still being embedded")
             try:
@@ -204,7 +206,7 @@ class Index:
         return frozenset(terms(self.tools[position].name))
 
     @cached_property
-    def labelled(self) -> Mapping[tuple[str, str], NDArray[np.int64]]:
+    def labelled(self) -> Mapping[tuple[str, str], Integers]:
         """The positions of the tools with each label, kind, server and name, as filters ask for them."""
         by_label = defaultdict[tuple[str, str], list[int]](list)
         for position, tool in enumerate(self.tools):
@@ -248,8 +250,8 @@ class Sizes:
         plain: The bytes as JSON with labels and keywords [tools].
     """
 
-    tokens: NDArray[np.int64]
-    plain: NDArray[np.int64]
+    tokens: Integers
+    plain: Integers
 
     @cached_property
     def tokens_total(self) -> int:

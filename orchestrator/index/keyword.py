@@ -12,7 +12,9 @@ from orchestrator.index.bm25 import (
     Bigrams,
     Columns,
     Counts,
+    Integers,
     KnownWeight,
+    Mask,
     Pair,
     Postings,
     reduce_runs,
@@ -75,7 +77,7 @@ class KeywordIndex:
         self,
         reading: Reading,
         places: Mapping[str, slice],
-        flagged: NDArray[np.bool_] | None = None,
+        flagged: Mask | None = None,
     ) -> None:
         """Build the index.
 
@@ -122,7 +124,7 @@ class KeywordIndex:
         self,
         *parts: Mapping[str, float],
         pairs: Sequence[Mapping[Pair, float]] = (),
-        among: NDArray[np.bool_] | None = None,
+        among: Mask | None = None,
     ) -> KeywordScores:
         """Score every tool by the weighted terms of a query and of its clauses.
 
@@ -156,7 +158,7 @@ class KeywordIndex:
         )
 
     def _score_servers(
-        self, weights: Mapping[str, float], columns: Columns, among: NDArray[np.bool_] | None
+        self, weights: Mapping[str, float], columns: Columns, among: Mask | None
     ) -> NDArray[np.float32]:
         """Return the score of every server from its tools in these columns. A single server scores 0."""
         searched = self.server_of if among is None else self.server_of[among]
@@ -195,7 +197,7 @@ def _name_weights(postings: Postings) -> NDArray[np.float64]:
     return summed.astype(np.float64)  # Without pairs numpy counts in integers.
 
 
-def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Counts:
+def _by_server(counts: Counts, server_of: Integers, servers: int) -> Counts:
     """Count a document a server: its name three times, each word of its tools' names and descriptions once a tool."""
     read = np.flatnonzero(counts.fields & (SERVER_BIT | NAME_BIT | DESCRIPTION_BIT))
     term = counts.term[read]

@@ -166,6 +166,7 @@ class Models:
                 if not problems:
                     return value, usage
             reply = {"role": "assistant", "content": answer.text or "(nothing)"}
+            # Only the last answer is repaired: earlier ones would cost tokens and repeat their faults.
             sent = [*messages, reply, repair_message(problems)]
         raise with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
 

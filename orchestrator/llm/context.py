@@ -118,6 +118,7 @@ def build_context(
     others = [tool for tool in related if tool.key not in primary_keys]
     filling.add_tools(Part.RELATED, others, int(RELATED_SHARE * for_tools))
     filling.add_tools(Part.PRIMARY, primary, filling.left - for_results)
+    # Last, because results may use all the room that tools leave.
     filling.add_results(results)
     return Context(
         markdown=filling.markdown(room) + further, room=room, left_out=tuple(filling.left_out)

@@ -38,6 +38,7 @@ def earlier_texts(query: str, conversation: Sequence[Turn]) -> tuple[tuple[str, 
             continue
         weight = LEANING ** (len(texts) + 1)
         texts.append((turn.text, weight))
+        # A turn with words of its own is where the topic began.
         if _count_words(turn.text) > MOST_WORDS:
             break
     return tuple(texts)

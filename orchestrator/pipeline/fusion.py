@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from orchestrator.index.bm25 import Integers
 from orchestrator.index.calibration import Probabilities, supported, vote
 from orchestrator.pipeline.matches import kept_of
 from orchestrator.pipeline.scoring import Candidates, Chances, ClauseScores
@@ -85,6 +85,7 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
             final = _raised(final, candidates.of_clauses(of_task.positions) * kept)
         is_lowered = final * (1 - by_search) < LITTLE * by_search * (1 - final)
         lowered = of_task.positions[is_lowered].tolist()
+    # Equal final probabilities keep the order of the legs' own.
     order = np.argsort(-chances, kind="stable")
     ranked = of_task.positions[order].tolist()
     state = replace(
@@ -149,7 +150,7 @@ def _raised(scores: Probabilities, chances: Chances) -> Probabilities:
     return np.asarray(np.maximum(scores, np.minimum(for_clause, below_best)), np.float64)
 
 
-def _evidence(candidates: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:
+def _evidence(candidates: Candidates, order: Integers) -> list[dict[str, float]]:
     """Return each leg's probability, where the leg has found the tool."""
     of_task = candidates.of_task
     evidence: list[dict[str, float]] = [{} for _ in order]

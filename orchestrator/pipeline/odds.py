@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index.bm25 import Integers
 from orchestrator.index.calibration import Probabilities
 from orchestrator.index.features import CandidateSet
 from orchestrator.index.index import Index
@@ -24,7 +25,7 @@ difference at which the doubt begins, its slope, and the smallest factor on the 
 the development sets."""
 
 
-def server_support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:
+def server_support(servers: Integers, chances: Probabilities, terms: int) -> Probabilities:
     """Return the factor for each candidate's odds [rows]: 1 if its server has the best tool, otherwise less.
 
     A long task usually needs few servers. If a server has a tool that fits one part well, the other parts probably mean

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.index import language
+from orchestrator.index.bm25 import Mask
 from orchestrator.index.calibration import (
     UNKNOWN_NO_TOOL_SIMILARITY,
     Calibration,
@@ -72,7 +73,7 @@ class ClauseScores:
     positions: Positions
     rows: Rows
     query: list[float]
-    overlap: NDArray[np.bool_]
+    overlap: Mask
     support: Probabilities
     keyword: Probabilities
     semantic: Probabilities | None
@@ -121,7 +122,7 @@ class Candidates:
         confidences = [part.confidence for part in parts]
         return min(*limits, *confidences)
 
-    def confidence(self, mask: NDArray[np.bool_] | None = None) -> float:
+    def confidence(self, mask: Mask | None = None) -> float:
         """Return the confidence in the best candidate among those in the mask [candidates]."""
         of_task = self.of_task
         kept = slice(None) if mask is None else mask
@@ -170,7 +171,7 @@ class _Evidence(NamedTuple):
     """The features and probabilities of the candidates of all parts [rows]."""
 
     rows: Rows
-    overlap: NDArray[np.bool_]
+    overlap: Mask
     keyword: Probabilities
     semantic: Probabilities | None
     chances: Probabilities
@@ -195,7 +196,7 @@ class Search:
     understood: Understood
     calibration: Calibration
     width: int = 30
-    allowed: NDArray[np.bool_] | None = None
+    allowed: Mask | None = None
     named: Positions | None = None
     unfamiliar_to: Callable[[str], float | None] = lambda _: None
 
@@ -283,11 +284,13 @@ class Search:
         of_task = scores[0]
         tools = len(of_task)
         width = max(self.width // 3, 5)
+        # A tool that serves only one clause scores low for the task, so each clause brings its own candidates.
         of_clauses = [highest(clause, _CLAUSE_WIDTH) for clause in scores[1:]]
         further = of_clauses
         if width != _CLAUSE_WIDTH:
             further = [highest(clause, width) for clause in scores[1:]]
         positions = union(tools, highest(of_task, self.width), *further)
+        # The words of a named server's tool may differ from those of the task.
         if self.named is not None and len(self.named):
             best_named = self.named[highest(of_task[self.named], _CLAUSE_WIDTH)]
             positions = union(tools, positions, best_named)

@@ -210,6 +210,7 @@ def _leaders(state: State) -> list[int]:
     if state.candidates is None:
         return list(state.scores)
     leaders = first_of_servers(state)
+    # The best tool of a single named server is the first match already.
     if len(leaders) < 2:
         leaders = []
     chances: dict[int, float] = {}

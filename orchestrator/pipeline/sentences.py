@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
+from orchestrator.index.bm25 import Integers
 from orchestrator.index.calibration import LogisticMap, Probabilities, log_odds
 from orchestrator.index.features import Rows
 from orchestrator.index.text import described, named, plain_stems, spaced, stop_stems
@@ -113,7 +114,7 @@ the tool, with and without stop words. Each is also multiplied by the length of 
 the request. Sentences tell much only where they are long enough to quote requests (docs/decisions/ranking.md)."""
 
 
-def best_candidates(chances: Probabilities) -> NDArray[np.int64]:
+def best_candidates(chances: Probabilities) -> Integers:
     """Return the rows of the best candidates, whose sentences are read."""
     return np.asarray((-chances).argsort(kind="stable")[:SENTENCES_READ], np.int64)
 
@@ -144,7 +145,7 @@ def _order_rows(odds: Probabilities, behind: Rows, described: float, asked: floa
 def ordered(
     order: LogisticMap,
     chances: Probabilities,
-    best: NDArray[np.int64],
+    best: Integers,
     read: Rows,
     asked: float,
 ) -> Probabilities:

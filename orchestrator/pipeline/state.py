@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from orchestrator.experience.calls import Calls
 from orchestrator.experience.memory import Experience
+from orchestrator.index.bm25 import Mask
 from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Cosines, Vectors
 from orchestrator.index.index import Index
@@ -157,7 +158,7 @@ class State:
     task: Task
     always: Mapping[int, AlwaysMatch] = field(default_factory=dict)
     explicit: Explicit = field(default_factory=Explicit)
-    allowed: NDArray[np.bool_] | None = None
+    allowed: Mask | None = None
     settled: bool = False
     candidates: Candidates | None = None
     vectors: Vectors | None = None
@@ -201,7 +202,7 @@ class State:
         """Return the state with further warnings."""
         return replace(self, warnings=(*self.warnings, *warnings))
 
-    def restricted(self, allowed: NDArray[np.bool_]) -> "State":
+    def restricted(self, allowed: Mask) -> "State":
         """Return the state with only these of the allowed tools allowed. The task is then always searched."""
         if self.allowed is not None:
             allowed = allowed & self.allowed

@@ -153,6 +153,7 @@ def understand(
         unquoted = masked(asked[:MAX_CUT])
         corrected = corrections(_plain_words(unquoted), known)
         other_language = is_other_language(unquoted, known, corrected)
+    # A foreign word is not misspelt English.
     if other_language:
         corrected = {}
     task = _clause(asked, corrected, known, actions)

@@ -227,6 +227,7 @@ class _Search:
 
     def take_only_left(self) -> None:
         """Take pieces that only one required parameter can have. Parameters with a form choose first."""
+        # "The only quoted text" may be a path, so a parameter for paths must have its chance first.
         for parameter in sorted(self._parameters, key=lambda parameter: not parameter.form):
             missing = self.missing()
             others = [

@@ -168,6 +168,7 @@ def _bind(request: PlanRequest) -> list[_BoundClause]:
     """Return each clause of the task with its probable match."""
     decision = request.decision
     clauses = _clauses(decision)
+    # A task with one action is bound by its recommendation, which knows more than its best part.
     if len(clauses) < 2:
         task, _ = split_left_out(decision.query)
         best = _recommended(decision)

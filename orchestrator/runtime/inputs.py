@@ -1,10 +1,12 @@
 """Checks of all that a caller gives to a Router: its settings, its requests, and the tasks to record."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.json_input import check_known
 from orchestrator.common.tenant import LOCAL
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.always import Capability
@@ -110,7 +112,29 @@ def check_reader(options: Options) -> None:
             )
 
 
-def check_stores(stores: Sequence[object]) -> None:
+def catalogue_with(servers: Collection[str], catalogue: Catalogue | str | Path) -> Catalogue:
+    """Return the catalogue, or that of a file.
+
+    Raises:
+        InvalidConfig: It lacks one of the servers.
+    """
+    if not isinstance(catalogue, Catalogue):
+        catalogue = Catalogue.read(catalogue)
+    check_known("servers", servers, catalogue.places)
+    return catalogue
+
+
+def check_parts(
+    stores: Sequence[object], capabilities: Sequence[object], embedder: object | None
+) -> None:
+    """Raise InvalidInput for a part of a Router that has a wrong type."""
+    _check_stores(stores)
+    _check_capabilities(capabilities)
+    if embedder is not None:
+        _check_embedder(embedder)
+
+
+def _check_stores(stores: Sequence[object]) -> None:
     """Raise InvalidInput for the first item that is not the place of a store."""
     for store in stores:
         if not isinstance(store, Source | Store | str | Path):
@@ -119,14 +143,14 @@ def check_stores(stores: Sequence[object]) -> None:
             )
 
 
-def check_capabilities(capabilities: Sequence[object]) -> None:
+def _check_capabilities(capabilities: Sequence[object]) -> None:
     """Raise InvalidInput for the first item that is no Capability."""
     for capability in capabilities:
         if not isinstance(capability, Capability):
             raise InvalidInput(f"capabilities has {capability!r:.80}: give Capability records")
 
 
-def check_embedder(embedder: object) -> None:
+def _check_embedder(embedder: object) -> None:
     kind = type(embedder).__name__
     if not hasattr(embedder, "embed"):
         raise InvalidInput(

@@ -78,6 +78,7 @@ async def study(
         EmbedderUnavailable: The embedder fails.
     """
     task = state.task
+    # Votes of earlier tasks must not judge themselves.
     state = replace(state, task=replace(task, experience=None))
     gated = await pipeline.run(state, until=GATE)
     fusion = pipeline.names.fusion

@@ -17,7 +17,6 @@ from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.resolve import ResolvedCall
 from orchestrator.common.fields import named
-from orchestrator.common.json_input import check_known
 from orchestrator.common.tenant import LOCAL
 from orchestrator.common.threads import now, waiting
 from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
@@ -36,10 +35,9 @@ from orchestrator.runtime.engine import RouteEngine, RouteModels, report
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.inputs import (
-    check_capabilities,
-    check_embedder,
+    catalogue_with,
+    check_parts,
     check_reader,
-    check_stores,
     fit_from,
     names_of_given,
     stores_to_read,
@@ -114,24 +112,19 @@ class Router:
             pipeline=pipeline,
             models=models,
         )
-        check_stores(stores)
-        check_capabilities(capabilities)
-        if embedder is not None:
-            check_embedder(embedder)
+        check_parts(stores, capabilities, embedder)
         self.options = options or Options()
-        if isinstance(pipeline, str):
-            pipeline = preset(pipeline or self.options.pipeline)
-        self.pipeline = pipeline
+        self.pipeline = _pipeline(pipeline or self.options.pipeline)
         places = stores_to_read(catalogue, store, stores, self.options)
         sources = [Source.of(place) for place in places]
         if catalogue is not None and servers and not sources:
-            catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue.read(catalogue)
-            check_known("servers", servers, catalogue.places)
+            catalogue = catalogue_with(servers, catalogue)
         require_effect(self.options, arguments, sources, self.pipeline, entries)
         check_reader(self.options)
         self._origin = ", ".join(source.shown for source in sources) or repr(catalogue)
         fit = fit_from(calibration or self.options.calibration)
         embedding = Embedding(embedder, _embedder_of(sources), self.options, fit)
+        # It may refuse the options, so it comes before a store is opened that somebody would have to close.
         models_of_route = RouteModels(models, self.options)
         self._owned_stores: list[Store] = []
         self.stores = tuple(self._opened(source.store, embedding, entries) for source in sources)
@@ -145,16 +138,18 @@ class Router:
             embedding,
             models_of_route,
         )
-        self.engine.servers = None if servers is None else frozenset(servers)
-        self._expect(capabilities, servers if entries is None else None)
+        self._expect(capabilities)
+        if servers is not None:
+            self.engine.servers = frozenset(servers)
+            # An entry may not be listed yet.
+            if entries is None:
+                self.engine.expected.expect("servers", servers)
 
-    def _expect(self, capabilities: Sequence[Capability], servers: Collection[str] | None) -> None:
-        """Warn at a tenant's first route of names that its catalogue does not have."""
+    def _expect(self, capabilities: Sequence[Capability]) -> None:
+        """Warn at a tenant's first route of capabilities that its catalogue does not have."""
         if capabilities is not DEFAULT_CAPABILITIES:
             names = [capability.tool for capability in capabilities]
             self.engine.expected.expect("capabilities", names)
-        if servers:
-            self.engine.expected.expect("servers", servers)
 
     def __repr__(self) -> str:
         return f"Router({self._origin}, pipeline={self.pipeline.name!r})"
@@ -433,6 +428,10 @@ class Router:
             return ()
         recalled = past.recall(vectors[0], lambda *_: True, task.request.actor)
         return recalled.tasks if recalled else ()
+
+
+def _pipeline(pipeline: Pipeline | str) -> Pipeline:
+    return preset(pipeline) if isinstance(pipeline, str) else pipeline
 
 
 def _embedder_of(sources: Sequence[Source]) -> Callable[[], Embedder] | None:

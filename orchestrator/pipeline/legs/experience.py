@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from orchestrator.experience.actors import BEHIND, behind_first
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.voting import LEAST, Values, damped, with_unseen
+from orchestrator.index.bm25 import Integers, Mask
 from orchestrator.index.calibration import expit, log_odds
 from orchestrator.index.embed import Vectors
 from orchestrator.index.graph import More
@@ -136,9 +136,7 @@ def _votes(past: Experience, recalled: Recalled, names: Sequence[Name], before: 
     return _Votes(given, with_unseen(given, before, unseen, agreed.max()))
 
 
-def _limited(
-    before: Values, after: Values, alone: NDArray[np.bool_], ranking: NDArray[np.int64]
-) -> Values:
+def _limited(before: Values, after: Values, alone: Mask, ranking: Integers) -> Values:
     """Return the log-odds, of a tool for which one person speaks at most MOST_ALONE. The order is unchanged.
 
     Args:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
 from orchestrator.errors import InvalidInput
+from orchestrator.index.bm25 import Mask
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State, Task
 from orchestrator.records.request import within
@@ -63,7 +63,7 @@ def _filtered(state: State, context: list[Label]) -> State:
     return _within_context(state, context) if context else state
 
 
-def _allowed(task: Task, absent: Mapping[str, list[int]]) -> NDArray[np.bool_]:
+def _allowed(task: Task, absent: Mapping[str, list[int]]) -> Mask:
     """Return the mask of the tools that fit the filters and whose server can be called [tools]."""
     index = task.index
     allowed = np.ones(len(index.tools), np.bool_)
@@ -79,7 +79,7 @@ def _allowed(task: Task, absent: Mapping[str, list[int]]) -> NDArray[np.bool_]:
     return allowed
 
 
-def _fitting_keys(keys: Iterable[str], patterns: Sequence[str]) -> NDArray[np.bool_]:
+def _fitting_keys(keys: Iterable[str], patterns: Sequence[str]) -> Mask:
     return np.array([within(key, patterns) for key in keys], np.bool_)
 
 
@@ -153,7 +153,7 @@ def _label_names(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name, bounded)))
 
 
-def _fitting(state: State, wishes: Sequence[Label], *, undated: bool) -> NDArray[np.bool_]:
+def _fitting(state: State, wishes: Sequence[Label], *, undated: bool) -> Mask:
     """Return the mask of the allowed tools that have all these labels [tools]."""
     fits = np.ones(len(state.task.index.tools), np.bool_)
     if state.allowed is not None:

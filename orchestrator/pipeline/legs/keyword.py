@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from orchestrator.index.bm25 import Integers, Mask
 from orchestrator.index.index import Index
 from orchestrator.pipeline.scoring import Search
 from orchestrator.pipeline.state import State
@@ -48,7 +48,7 @@ def search_of(state: State) -> Search:
     )
 
 
-def searched(state: State) -> NDArray[np.bool_] | None:
+def searched(state: State) -> Mask | None:
     """Return True for each searched tool [tools], or None for all. Searched tools are allowed and not flagged.
 
     The texts of a flagged tool must not affect another tool.
@@ -59,7 +59,7 @@ def searched(state: State) -> NDArray[np.bool_] | None:
     return state.allowed if unflagged is None else state.allowed & unflagged
 
 
-def _tools_of(index: Index, servers: Sequence[str]) -> NDArray[np.int64] | None:
+def _tools_of(index: Index, servers: Sequence[str]) -> Integers | None:
     """Return the positions of these servers' tools, or None without servers."""
     places = [index.catalogue.places.get(server) for server in servers]
     positions = [np.arange(place.start, place.stop) for place in places if place is not None]

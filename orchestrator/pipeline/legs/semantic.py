@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index.bm25 import Mask
 from orchestrator.index.embed import Vectors
 from orchestrator.pipeline.legs.keyword import search_of
 from orchestrator.pipeline.state import State
@@ -92,7 +93,7 @@ def why_failed(warnings: Sequence[str]) -> str:
 
 
 def _near_flagged(
-    flagged: NDArray[np.bool_] | None, vectors: NDArray[np.float32], of_task: NDArray[np.float32]
+    flagged: Mask | None, vectors: NDArray[np.float32], of_task: NDArray[np.float32]
 ) -> dict[int, float]:
     """Return the cosines of the flagged tools that are nearest to the task."""
     if flagged is None:

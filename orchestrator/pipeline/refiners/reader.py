@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from orchestrator.errors import InvalidConfig
+from orchestrator.index.bm25 import Mask
 from orchestrator.index.text import spaced
 from orchestrator.index.tokenizer import tokenizer_of
 from orchestrator.records.tool import Tool
@@ -31,7 +32,6 @@ MOST_CHARS = 220
 """The number of a description's characters that are read."""
 
 Floats = NDArray[np.float32]
-Mask = NDArray[np.bool_]
 
 
 def text_of(tool: Tool) -> str:

@@ -70,11 +70,9 @@ class PluginArguments:
         if "warm" in given and "mcp_servers" not in given:
             raise InvalidConfig("warm has no effect: give mcp_servers, which it connects")
         if self.stores or self.embedder is not None:
-            from orchestrator.runtime.inputs import check_embedder, check_stores
+            from orchestrator.runtime.inputs import check_parts
 
-            check_stores(self.stores)
-            if self.embedder is not None:
-                check_embedder(self.embedder)
+            check_parts(self.stores, (), self.embedder)
         if self.models is not None and not callable(self.models):
             raise InvalidInput(f"models={self.models!r:.80}: give a function that returns Models")
 
