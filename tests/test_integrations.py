@@ -25,7 +25,7 @@ from temporalio.worker import Replayer, Worker
 from examples import fastmcp_server, langchain_agent, mcp_client, openai_agents_agent, pydantic_ai_agent
 from examples.functions import FUNCTIONS, current_weather
 from examples.servers import notes_server
-from orchestrator import Connections, Router
+from orchestrator import Connections, Decision, Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput
 from orchestrator.integrations.fastmcp import ToolRouterSearch
@@ -38,6 +38,7 @@ from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.testing import ModelRequest, Reply, ScriptedModel, ToolCalls
 from tests.agent_workflow import AGENT, LOST, TOOLS, Assistant, Lost
 from tests.openai_api import OpenAIModel
+from tests.past import JARGON
 
 WEATHER = ToolCalls([("current_weather", {"city": "Oslo"})])
 NOWHERE = "http://127.0.0.1:9"
@@ -234,6 +235,24 @@ async def test_a_fastmcp_client_calls_what_its_searches_found_where_that_is_enfo
         asking[0] = "ben"
         with pytest.raises(ToolError, match="Unknown tool"):
             await client.call_tool("call_tool", call)
+
+
+async def test_a_fastmcp_client_is_served_by_its_own_past_tasks() -> None:
+    decisions = list[Decision]()
+    router = Router(Catalogue())
+    search = ToolRouterSearch(router, actor="ana", limit=20, on_decision=decisions.append)
+    server: Any = FastMCP("Office", transforms=[search])
+    for function in FUNCTIONS:
+        server.tool(function)
+    task = {"query": "friday thing for the board, now"}
+    async with Client(server) as client:
+        await client.call_tool("search_tools", task)
+        office = router.with_catalogue(Catalogue(match.tool for match in decisions[0].matches))
+        for past_task in JARGON:
+            await office.record(past_task, used=["send_email"], actor="ana")
+        await client.call_tool("search_tools", task)
+    assert decisions[1].matches[0].tool.name == "send_email"
+    assert "one person's past tasks" not in str(decisions[1].warnings)
 
 
 async def test_a_failing_on_decision_and_a_foreign_name_to_keep_are_logged(

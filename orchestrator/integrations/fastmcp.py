@@ -137,14 +137,16 @@ class ToolRouterSearch(BaseSearchTransform):
     async def _search(self, tools: Sequence[Tool], query: str) -> Sequence[Tool]:
         client = self._who(get_context())
         catalogue = [framework_tool(tool.name, tool.description, tool.parameters) for tool in tools]
-        tenant = who_is(self._toolbox.tenant, get_context())
-        decision = await self._toolbox.decide(catalogue, [Exchange(text=query)], tenant)
+        decision = await self._toolbox.decide(
+            catalogue, [Exchange(text=query)], client.tenant, client.actor
+        )
         if decision is None:
             results = list(tools)[: self._max_results]
         else:
             matches = decision.matches if decision.recommended else ()
             keys = [match.tool.key for match in matches[: self._max_results]]
-            self._outcomes.searched(decision, {*keys}, client, self._toolbox.over(catalogue))
+            router = self._toolbox.over(catalogue)
+            self._outcomes.searched(decision, keys, client, router)
             by_key = {entry.key: tool for entry, tool in zip(catalogue, tools, strict=True)}
             results = [by_key[key] for key in keys]
         if self._toolbox.enforce:

@@ -170,7 +170,7 @@ class CatalogueToolset(AbstractToolset[Any]):
         """Route the latest text. Tools for earlier texts of this run stay."""
         *earlier, latest = exchanges[-10:]
         self._text = latest.text
-        request = RouteRequest(query=latest.text, tenant=self._router.tenant, limit=self._limit)
+        request = RouteRequest(query=self._text, tenant=self._router.tenant, limit=self._limit)
         conversation = [exchange.as_turn({}) for exchange in earlier]
         decision = await self._router.route(request, conversation=conversation)
         report(self._on_decision, decision)
