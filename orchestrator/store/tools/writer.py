@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -153,45 +154,43 @@ class Writer:
         removed: Collection[Definition],
         done: Sequence[str],
     ) -> None:
-        """Delete unused points. The write has succeeded before, so on a server a failure is only a warning."""
+        """Delete the points that are no longer named, the points of old drafts, and the drafts in `done`."""
+        with self._warning_of_failure(after.tenant):
+            before = start.before
+            tenant = after.tenant
+            until = time.time() - drafts.KEPT_S
+            kept = set(_ids(tenant, after.definitions()))
+            if removed:
+                self._tool_points.sweep(
+                    points, before.collection, _ids(tenant, removed), until, kept
+                )
+            gone_parts = set(before.parts).difference(parts)
+            if gone_parts:
+                points.sweep(manifest_records.PARTS, sorted(gone_parts), until)
+            old = [draft for draft in start.noted if draft.at <= until]
+            for draft in old:
+                unnamed = self._unnamed(points, draft, after)
+                self._tool_points.sweep(points, draft.collection, unnamed, until, kept)
+            if old:
+                stored = {
+                    record.id for record in points.find(manifest_records.PARTS, payload=False)
+                }
+                points.sweep(manifest_records.PARTS, sorted(stored.difference(parts)), until)
+            points.delete(manifest_records.CATALOGUES, [*done, *(draft.id for draft in old)])
+
+    @contextmanager
+    def _warning_of_failure(self, tenant: str) -> Iterator[None]:
+        """Log a failure of the work after a write. The write has succeeded, and a later one does this work."""
         try:
-            self._sweep_unused(points, start, after, parts, removed, done)
+            yield
         except (StoreUnavailable, OSError) as error:
-            if not self._backend.remote:
+            if not self._backend.remote:  # In a folder, the failure undoes the write.
                 raise
             logger.warning(
                 "tenant %r: the tools are stored, but unused points stay until a later write: %s",
-                after.tenant,
+                tenant,
                 error,
             )
-
-    def _sweep_unused(
-        self,
-        points: Points,
-        start: "_Start",
-        after: Manifest,
-        parts: Sequence[str],
-        removed: Collection[Definition],
-        done: Sequence[str],
-    ) -> None:
-        """Delete the points that are no longer named, the points of old drafts, and the drafts in `done`."""
-        before = start.before
-        tenant = after.tenant
-        until = time.time() - drafts.KEPT_S
-        kept = set(_ids(tenant, after.definitions()))
-        if removed:
-            self._tool_points.sweep(points, before.collection, _ids(tenant, removed), until, kept)
-        gone_parts = set(before.parts).difference(parts)
-        if gone_parts:
-            points.sweep(manifest_records.PARTS, sorted(gone_parts), until)
-        old = [draft for draft in start.noted if draft.at <= until]
-        for draft in old:
-            unnamed = self._unnamed(points, draft, after)
-            self._tool_points.sweep(points, draft.collection, unnamed, until, kept)
-        if old:
-            stored = {record.id for record in points.find(manifest_records.PARTS, payload=False)}
-            points.sweep(manifest_records.PARTS, sorted(stored.difference(parts)), until)
-        points.delete(manifest_records.CATALOGUES, [*done, *(draft.id for draft in old)])
 
     def _unnamed(self, points: Points, draft: drafts.Draft, after: Manifest) -> list[str]:
         """Return the points of a draft that the manifest does not name."""
