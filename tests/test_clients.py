@@ -1,6 +1,7 @@
 """`toolroute setup` with the file of each MCP client: changed where it must be, and given back to the byte."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from json5 import loads as json5_loads
 from orchestrator import McpConfig
 from orchestrator.client_setup.client_file import ClientFile, EditByHand
 from orchestrator.client_setup.products import CLIENTS
+from orchestrator.errors import InvalidConfig
 from tests.client_places import PLACES
 from tests.command_line import Run
 from tests.servers.start import HERE
@@ -408,3 +410,15 @@ def test_a_block_to_paste_is_shown_where_a_comment_would_be_lost(toolroute: Run,
     assert "a comment '# sums' would be lost" in refused.stderr.replace("the comment", "a comment")
     assert "Remove quick from the file, and add this entry:\nextensions:\n  toolroute:\n" in refused.stderr
     assert home.text("goose") == text
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "pipe", "large"])
+def test_a_file_that_has_no_end_is_named_and_not_read(place: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(2**30)
+    file = tmp_path / "mcp.json"
+    file.symlink_to(tmp_path / place)
+    client = next(client for client in CLIENTS if client.form == "json")
+    with pytest.raises(InvalidConfig, match=r"mcp\.json"):
+        ClientFile.read(client, file)

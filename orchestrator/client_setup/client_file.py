@@ -11,9 +11,12 @@ from typing import Any
 from orchestrator.client_setup import json_file, toml_file, yaml_file
 from orchestrator.client_setup.products import OURS, Client
 from orchestrator.common.json_input import reading
+from orchestrator.common.regular import read_bytes
 from orchestrator.errors import InvalidConfig
 
 _MARK = "\ufeff"
+_MOST_BYTES = 64 * 2**20
+"""The maximum size of a client's file. Some clients also keep their history in it."""
 _FORMS: Mapping[str, ModuleType] = {"json": json_file, "toml": toml_file, "yaml": yaml_file}
 
 
@@ -35,7 +38,7 @@ class ClientFile:
         """Read a file. Raises InvalidConfig if it is broken."""
         with reading(path, error=InvalidConfig):
             # Line ends and a mark stay as they are.
-            return cls.of(client, path, path.read_bytes().decode("utf-8"))
+            return cls.of(client, path, read_bytes(path, most_bytes=_MOST_BYTES).decode("utf-8"))
 
     @classmethod
     def of(cls, client: Client, path: Path, text: str) -> "ClientFile":

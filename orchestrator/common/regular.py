@@ -40,12 +40,17 @@ def read_text(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = F
         OSError: The file cannot be read, is not a regular file, or is too large.
         UnicodeDecodeError: The text is not UTF-8.
     """
+    return read_bytes(path, most_bytes=most_bytes, pipes=pipes).decode("utf-8-sig")
+
+
+def read_bytes(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = False) -> bytes:
+    """Return the content of a file that a person names, as `read_text` reads it."""
     is_pipe = pipes and _is_open_pipe(path)
     with open(path, "rb", opener=None if is_pipe else regular) as file:
         content = _read(file, most_bytes)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"more than {most_bytes // 2**20} MiB", str(path))
-    return content.decode("utf-8-sig")
+    return content
 
 
 def _is_open_pipe(path: str | Path) -> bool:
