@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from json5 import loads as json5_loads
 from orchestrator import McpConfig
 from orchestrator.client_setup.client_file import ClientFile, EditByHand
 from orchestrator.client_setup.products import CLIENTS
+from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig
 from tests.client_places import PLACES
 from tests.command_line import Run
@@ -422,3 +424,15 @@ def test_a_file_that_has_no_end_is_named_and_not_read(place: str, tmp_path: Path
     client = next(client for client in CLIENTS if client.form == "json")
     with pytest.raises(InvalidConfig, match=r"mcp\.json"):
         ClientFile.read(client, file)
+
+
+def test_a_file_that_is_too_large_takes_no_memory(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(2**30)
+    tracemalloc.start()
+    try:
+        with pytest.raises(OSError, match="more than 256 MiB"):
+            read_text(tmp_path / "large")
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()

@@ -47,8 +47,10 @@ def read_bytes(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = 
     """Return the content of a file that a person names, as `read_text` reads it."""
     is_pipe = pipes and _is_open_pipe(path)
     with open(path, "rb", opener=None if is_pipe else regular) as file:
-        content = _read(file, most_bytes)
-    if len(content) > most_bytes:
+        # A file that says its size is not read first: half a GB of memory would be used for nothing.
+        is_too_large = os.fstat(file.fileno()).st_size > most_bytes
+        content = b"" if is_too_large else _read(file, most_bytes)
+    if is_too_large or len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"more than {most_bytes // 2**20} MiB", str(path))
     return content
 
