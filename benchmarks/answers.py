@@ -8,12 +8,11 @@ import asyncio
 import statistics
 from pathlib import Path
 
-from orchestrator import Router
+from orchestrator import Match, Router
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.evaluate.runner import read_set
 from orchestrator.mcp.listing.offers import Offer
-from orchestrator.records.tool import Match
 from orchestrator.server.search_answer import matches_shown
 
 SETS = (

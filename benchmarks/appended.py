@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page import write
-from orchestrator import Decision, Router, Turn
+from orchestrator import Decision, Delta, Router, Tool, Turn
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import compact, count_tokens
-from orchestrator.records.delta import Delta
-from orchestrator.records.tool import Tool
 
 CATALOGUE = Path(__file__).parents[1] / "examples" / "tools.jsonl"
 TASKS = (

@@ -4,8 +4,7 @@ import asyncio
 
 from temporalio import workflow
 
-from orchestrator.records.decision import Decision
-from orchestrator.temporal.workflow.tool_router import ToolRouter
+from orchestrator import Decision, ToolRouter
 
 
 @workflow.defn

@@ -14,9 +14,8 @@ from pathlib import Path
 from types import FrameType
 
 import orchestrator
-from orchestrator import Catalogue, Router
+from orchestrator import Catalogue, RouteHint, Router, RouteRequest
 from orchestrator.catalogue.files import read_tools
-from orchestrator.records.request import RouteHint, RouteRequest
 
 PACKAGE = str(Path(orchestrator.__file__).parent)
 SAMPLE = Path(__file__).parents[1] / "examples" / "tools.jsonl"

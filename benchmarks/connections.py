@@ -19,14 +19,9 @@ from typing import Any
 from mcp import Client, StdioServerParameters, stdio_client
 
 from benchmarks.office.tasks import entries, furnish, tasks
-from orchestrator import Connections, Router
+from orchestrator import Connections, McpConfig, Options, Router, RouteRequest, Store, Tool
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.sync import sync
-from orchestrator.options import Options
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Tool
-from orchestrator.store.store import Store
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 
 TENANT = "org:bench"

@@ -12,9 +12,8 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from benchmarks.burst import Burst
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, OrchestratorPlugin
 from orchestrator.temporal.client import devserver
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
 LONG_CALLS = 40
 SHORT_CALLS = 5

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any
 
-from orchestrator import Connections
+from orchestrator import Connections, Options, Store
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.sync import ServerReport, sync
-from orchestrator.options import Options
-from orchestrator.store.store import Store
 from tests.servers.start import config, entry
 
 FAULTS = "sleep mute listless exit notices flood endless misnumber gibberish future heavy"

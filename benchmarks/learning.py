@@ -19,18 +19,23 @@ import numpy as np
 
 from benchmarks.drawing import chart
 from benchmarks.page import write
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import (
+    Catalogue,
+    Embedder,
+    Offer,
+    Options,
+    Outcome,
+    Pipeline,
+    Router,
+    RouteRequest,
+    Store,
+    Use,
+    preset,
+)
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, read_set
 from orchestrator.experience.memory import Experience
-from orchestrator.index.embed import Embedder, embedder_for
-from orchestrator.options import Options
-from orchestrator.pipeline.pipeline import Pipeline
-from orchestrator.pipeline.presets import preset
-from orchestrator.records.outcome import Offer, Outcome, Use
-from orchestrator.records.request import RouteRequest
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
+from orchestrator.index.embed import embedder_for
 from research.sources import SETS
 
 STEPS = (0, 20, 50, 200, 500, 1_500)

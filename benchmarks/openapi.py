@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from orchestrator import Annotations, Tool
 from orchestrator.catalogue.formats import tool_to_json
-from orchestrator.records.tool import Annotations, Tool
 
 METHODS = "get put post delete patch options head trace".split()
 _KEPT = ("type", "description", "enum", "format", "required")

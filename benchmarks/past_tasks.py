@@ -17,14 +17,9 @@ import numpy as np
 
 from benchmarks.routing import catalogue_of
 from benchmarks.timing import interleaved, percentiles, ratio
+from orchestrator import Decision, Embedder, Offer, Options, Outcome, Router, Store, Tool, Use
 from orchestrator.evaluate.runner import Query, read_queries
-from orchestrator.index.embed import Embedder, embed_tools, embedder_for
-from orchestrator.options import Options
-from orchestrator.records.decision import Decision
-from orchestrator.records.outcome import Offer, Outcome, Use
-from orchestrator.records.tool import Tool
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
+from orchestrator.index.embed import embed_tools, embedder_for
 
 PEOPLE = 20
 APART_S = 600.0

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from orchestrator import Tool
 from orchestrator.index.text import parameter_text
-from orchestrator.records.tool import Tool
 
 Ranker = Callable[[str], list[str]]
 """A query to the keys of the best ten tools, best first."""

@@ -12,10 +12,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from orchestrator import Options, Router
 from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report
-from orchestrator.options import Options
 from orchestrator.pipeline.presets import PRESETS
-from orchestrator.runtime.router import Router
 from research.sources import SETS as DEVELOPMENT_SETS
 
 SETS = (*DEVELOPMENT_SETS, "toollinkos")

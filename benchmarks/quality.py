@@ -16,16 +16,22 @@ import numpy as np
 
 from benchmarks import peers
 from benchmarks.page import write
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import (
+    Calibration,
+    Catalogue,
+    Decision,
+    Embedder,
+    Fusion,
+    Options,
+    RouteHint,
+    Router,
+    RouteRequest,
+    Stage,
+    Tool,
+)
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, read_set
-from orchestrator.index.calibration import Calibration
-from orchestrator.index.embed import Embedder, embedder_for
-from orchestrator.options import Options
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import Fusion, RouteHint, RouteRequest
-from orchestrator.records.tool import Stage, Tool
-from orchestrator.runtime.router import Router
+from orchestrator.index.embed import embedder_for
 from research.confidence import (
     Collection,
     collect_all,

@@ -8,13 +8,9 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.always import DEFAULT_CAPABILITIES
-from orchestrator.index.embed import Vectors, embed_tools, embedder_for
+from orchestrator import DEFAULT_CAPABILITIES, Catalogue, Options, Store, Tool, Vectors
+from orchestrator.index.embed import embed_tools, embedder_for
 from orchestrator.index.index import Index
-from orchestrator.options import Options
-from orchestrator.records.tool import Tool
-from orchestrator.store.store import Store
 
 ROUNDS = 9
 T = TypeVar("T")

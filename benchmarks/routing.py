@@ -23,7 +23,7 @@ from benchmarks.page import write
 from benchmarks.renewal import renewal_table
 from benchmarks.startup import startup_table
 from benchmarks.timing import Times, interleaved, percentiles, ratio
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, RouteHint, Router, RouteRequest, Tool
 from orchestrator.catalogue.files import read_tools
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, read_queries
@@ -31,9 +31,6 @@ from orchestrator.index.calibration import shipped
 from orchestrator.index.features import highest
 from orchestrator.index.index import Index
 from orchestrator.pipeline.understand import Understood, understand
-from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.records.tool import Tool
-from orchestrator.runtime.router import Router
 
 SIZES = (100, 258, 500, 1_000, 5_000, 13_000)
 OURS = {"keyword": RouteHint.KEYWORD, "semantic": RouteHint.SEMANTIC, "auto": RouteHint.AUTO}

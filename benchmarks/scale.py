@@ -22,15 +22,11 @@ from typing import Any
 
 from benchmarks import openapi
 from benchmarks.quality import keys_of, recalls, spaced
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Options, Router, Store, Tool
 from orchestrator.catalogue.files import read_tools
 from orchestrator.evaluate.metrics import mean
 from orchestrator.evaluate.runner import Query, read_queries
 from orchestrator.index.embed import embedder_for
-from orchestrator.options import Options
-from orchestrator.records.tool import Tool
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
 
 SETS = "api_bank azure_mcp bfcl bfcl_multi_turn metatool restbench seal_tools toolalpaca toolbench_stable".split()
 

@@ -17,17 +17,12 @@ from typing import Any
 from mcp.types import CallToolResult, TextContent
 
 from benchmarks.scale import tools_of
-from orchestrator import Router
+from orchestrator import McpConfig, Options, Router, RouteRequest, Store, Tool
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.options import Options
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Tool
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.gateway_tools import SearchArguments
 from orchestrator.server.sessions.outcome_recorder import Conversation
-from orchestrator.store.store import Store
 
 TENANT, LIMIT, CAP = "local", 5, 8_000
 WHO = Conversation(TENANT, "benchmark", "")

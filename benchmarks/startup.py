@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from orchestrator import Tool
 from orchestrator.catalogue.formats import tool_to_json
-from orchestrator.records.tool import Tool
 
 ROUNDS = 5
 STEPS = {

@@ -24,13 +24,10 @@ from temporalio.common import RawValue
 
 from benchmarks.empty import Empty, empty
 from benchmarks.routing import catalogue_of, write
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Decision, OrchestratorPlugin, RouteRequest
 from orchestrator.evaluate.runner import read_queries
 from orchestrator.records import durable_names as names
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteRequest
 from orchestrator.temporal.client.devserver import SETTINGS, dev_server, settle
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.temporal.workflow.payload import read
 
 SIZES = (500, 13_000)

@@ -12,10 +12,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from orchestrator import Options, Store, Tool
 from orchestrator.index.embed import embedder_for
-from orchestrator.options import Options
-from orchestrator.records.tool import Tool
-from orchestrator.store.store import Store
 
 ROUNDS = 21
 READER = """

@@ -11,12 +11,9 @@ import asyncio
 import random
 from pathlib import Path
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Options, Router, RouteRequest
 from orchestrator.evaluate.runner import Query, read_set
 from orchestrator.index.embed import embedder_for
-from orchestrator.options import Options
-from orchestrator.records.request import RouteRequest
-from orchestrator.runtime.router import Router
 from research.sources import SETS
 
 PAST, PRESENT, PEOPLE = 300, 40, 5

@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.quality import table
+from orchestrator import Calibration, Decision, Options, Router
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, QuerySet, answer_all, read_set
-from orchestrator.index.calibration import Calibration, shipped
+from orchestrator.index.calibration import shipped
 from orchestrator.index.embed import embedder_for
-from orchestrator.options import Options
 from orchestrator.pipeline.explain import FOREIGN
-from orchestrator.records.decision import Decision
-from orchestrator.runtime.router import Router
 from research.confidence import (
     Collection,
     collect_all,

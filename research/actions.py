@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue
 from orchestrator.index.intent import name_words
 from orchestrator.index.text import STOP_WORDS, stem
 

@@ -12,8 +12,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records.tool import Tool
+from orchestrator import Catalogue, Tool
 from orchestrator.trust.definition_changes import differences
 
 

@@ -16,18 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
+from orchestrator import Calibration, Embedder, Options
 from orchestrator.index.calibration import (
     CONFIDENCE,
     GATE,
-    Calibration,
     LogisticMap,
     blend,
     from_json,
     top_features,
 )
-from orchestrator.index.embed import Embedder, embedder_for
+from orchestrator.index.embed import embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
-from orchestrator.options import Options
 from orchestrator.pipeline.sentences import ORDER, best_candidates, order_features, ordered
 from research.examples import (
     Collected,

@@ -16,11 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.embed import Embedder, embed_tools, embedder_for
+from orchestrator import Embedder, Options, Tool
+from orchestrator.index.embed import embed_tools, embedder_for
 from orchestrator.index.intent import name_words
-from orchestrator.options import Options
 from orchestrator.pipeline.scoring import UNCONTRASTED
-from orchestrator.records.tool import Tool
 from research import sources
 
 ALIKE, OTHERS = 6, 3

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from orchestrator import Tool
 from orchestrator.index.flags import mentions, suspects
-from orchestrator.records.tool import Tool
 
 CATALOGUES = ("mcp_catalog_docker", "mcp_catalog_toolsdk", "mcp_catalog_toucan")
 

@@ -19,25 +19,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.quality import table
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Calibration, Catalogue, Embedder, Options, Router
 from orchestrator.evaluate import metrics
 from orchestrator.index import language
-from orchestrator.index.calibration import (
-    Calibration,
-    LogisticMap,
-    language_maps,
-    shipped,
-)
-from orchestrator.index.embed import Embedder, contrast_of, embedder_for, no_tool_of
+from orchestrator.index.calibration import LogisticMap, language_maps, shipped
+from orchestrator.index.embed import contrast_of, embedder_for, no_tool_of
 from orchestrator.index.features import SECOND, Rows
 from orchestrator.index.index import Index
 from orchestrator.index.language import language_encoder
 from orchestrator.index.text import corrections
-from orchestrator.options import Options
 from orchestrator.pipeline.clauses import masked
 from orchestrator.pipeline.scoring import Search
 from orchestrator.pipeline.understand import understand
-from orchestrator.runtime.router import Router
 from research.confidence import fit
 from research.examples import sampled
 from research.sources import FURTHER, KOREAN, SETS

@@ -15,14 +15,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.quality import table
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.calibration import Calibration, from_json
-from orchestrator.index.embed import Embedder, embedder_for
-from orchestrator.options import Options
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Stage
-from orchestrator.runtime.router import Router
+from orchestrator import (
+    Calibration,
+    Catalogue,
+    Decision,
+    Embedder,
+    Options,
+    Router,
+    RouteRequest,
+    Stage,
+)
+from orchestrator.index.calibration import from_json
+from orchestrator.index.embed import embedder_for
 from research.confidence import Collection, collect_all, data_parser, fit_all, sets_of
 from research.tasks import Tasks, tasks
 

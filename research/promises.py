@@ -17,12 +17,11 @@ import numpy as np
 
 from benchmarks.page import write
 from benchmarks.quality import table
+from orchestrator import Calibration, Options
 from orchestrator.evaluate.fit import Trial, cross_validated, fitted, held_out, try_all
 from orchestrator.evaluate.runner import read_set
 from orchestrator.experience.guarantee import LEVELS, guarantees
-from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import embedder_for
-from orchestrator.options import Options
 from research.abroad import by_language, languages
 from research.confidence import collect_all, data_parser, left_out_maps
 from research.sources import SETS

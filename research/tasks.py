@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue
 from research.sources import WRITTEN, rows
 
 

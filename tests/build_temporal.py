@@ -16,8 +16,8 @@ from pathlib import Path
 
 from portalocker import Lock
 
+from orchestrator import Options
 from orchestrator.errors import Unavailable
-from orchestrator.options import Options
 from orchestrator.temporal.client import devserver
 from orchestrator.temporal.client.devserver import Say, say_on_stderr
 

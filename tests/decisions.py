@@ -3,11 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-from orchestrator import Provider, ResolvedCall
-from orchestrator.llm.plan import make_plan
-from orchestrator.records.decision import Decision
-from orchestrator.records.plan import Plan, PlanRequest
-from orchestrator.records.tool import Annotations, CatalogueVersion, Kind, Match, Stage, Tokens, Tool
+from orchestrator import (
+    Annotations,
+    CatalogueVersion,
+    Decision,
+    Kind,
+    Match,
+    Plan,
+    PlanRequest,
+    Provider,
+    ResolvedCall,
+    Stage,
+    Tokens,
+    Tool,
+    make_plan,
+)
 from tests.catalogues import tool
 
 TEXT = {"type": "string"}

@@ -5,11 +5,7 @@ import json
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records.outcome import Use
-from orchestrator.records.tool import Kind, Tool
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
+from orchestrator import Catalogue, Kind, Router, Store, Tool, Use
 from tests.catalogues import EXAMPLES
 from tests.servers.start import config, entry
 from tests.stores import shipped

@@ -20,9 +20,8 @@ import pytest
 from mcp import Client
 from mcp.types import CallToolResult
 
-from orchestrator import McpConfig, Router, Store, Tool
+from orchestrator import Approve, McpConfig, Router, Store, Tool
 from orchestrator.mcp.config.watch import WatchedConfig
-from orchestrator.records.call import Approve
 from orchestrator.runtime import index_cache
 from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway

@@ -9,15 +9,20 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import NexusOperationError
 
+from orchestrator import (
+    Approval,
+    Decision,
+    Plan,
+    Progress,
+    RouteRequest,
+    RunRequest,
+    ToolCall,
+    ToolRouter,
+    ToolrouteService,
+    Turn,
+)
 from orchestrator.errors import InvalidArguments, InvalidInput
-from orchestrator.records.call import ToolCall
-from orchestrator.records.decision import Decision
-from orchestrator.records.plan import Plan
-from orchestrator.records.request import RouteRequest, Turn
-from orchestrator.records.run import Approval, Progress, RunRequest
 from orchestrator.temporal.workflow.call import why_failed
-from orchestrator.temporal.workflow.nexus import ToolrouteService
-from orchestrator.temporal.workflow.tool_router import ToolRouter
 
 
 @workflow.defn

@@ -3,11 +3,7 @@
 import time
 from pathlib import Path
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records.decision import Decision
-from orchestrator.records.outcome import Outcome
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
+from orchestrator import Catalogue, Decision, Outcome, Router, Store
 from tests.catalogues import sample
 from tests.stores import shipped
 

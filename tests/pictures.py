@@ -8,7 +8,7 @@ from uuid import uuid4
 from playwright.async_api import Page
 from temporalio.client import Client
 
-from orchestrator.records.run import RunRequest, StepStatus
+from orchestrator import RunRequest, StepStatus
 from orchestrator.temporal.client.devserver import dev_server
 from tests.browser import chromium
 from tests.furnished import furnish, ui

@@ -10,9 +10,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
-from orchestrator.records.run import RunRequest, RunResult
-from orchestrator.temporal.client.run_client import failed_result
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator import OrchestratorPlugin, RunRequest, RunResult, failed_result
 from tests.running import TENANT, LocalTools, plugin_over
 from tests.temporal import replays, working
 

@@ -5,8 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator import Catalogue, OrchestratorPlugin
 from tests.decisions import ALL
 
 TENANT = "org:1"

@@ -9,11 +9,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.records.tool import Kind, Tool
-from orchestrator.temporal.worker.executor import Executor
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator import Catalogue, Executor, Kind, OrchestratorPlugin, Tool, ToolCall, ToolResult
 from tests.decisions import ALL, TEXT, schema
 from tests.temporal import working
 

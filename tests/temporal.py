@@ -14,7 +14,7 @@ from temporalio.common import WorkerDeploymentVersion
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 
-from orchestrator.records.run import Progress, StepStatus
+from orchestrator import Progress, StepStatus
 from tests.running import plugin_over
 
 DEPLOYMENT = WorkerDeploymentConfig(

@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Decision
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
-from orchestrator.records.tool import Kind, Stage, Tool
-from orchestrator.runtime.router import Router
+from orchestrator import DEFAULT_CAPABILITIES, Capability, Catalogue, Decision, Kind, Router, Stage, Tool
 from tests.catalogues import sample, tool
 
 

@@ -11,14 +11,23 @@ from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.worker import UnsandboxedWorkflowRunner
 
 from examples import own_approval
-from orchestrator import ToolRouter
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import (
+    Annotations,
+    Approval,
+    Approve,
+    Catalogue,
+    Kind,
+    OrchestratorPlugin,
+    RunRequest,
+    RunResult,
+    StepProgress,
+    StepStatus,
+    Tool,
+    ToolCall,
+    ToolRouter,
+)
 from orchestrator.errors import UnknownSetting
 from orchestrator.index.intent import READING_VERBS, reads_only
-from orchestrator.records.call import Approve, ToolCall
-from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
-from orchestrator.records.tool import Annotations, Kind, Tool
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.trust.approval_rules import needs_approval
 from tests.my_workflow import Waiting
 from tests.runner import Runner, Serve, statuses

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.store.store import Store
+from orchestrator import McpConfig, Store
 from tests.catalogues import tool
 from tests.command_line import Run, at_terminal
 from tests.servers.start import config, entry

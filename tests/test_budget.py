@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from orchestrator import Limits
 from orchestrator.errors import InvalidInput
 from orchestrator.planning.budget import Budget, Verdict
-from orchestrator.records.budget import Limits
 
 STEP = 16_000
 

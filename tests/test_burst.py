@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from temporalio.client import Client
 
+from orchestrator import OrchestratorPlugin
 from orchestrator.errors import InvalidConfig, ServerUnavailable
 from orchestrator.temporal.client import devserver
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.my_workflow import Burst
 from tests.runner import Serve
 from tests.running import plugin_over

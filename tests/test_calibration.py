@@ -2,13 +2,10 @@
 
 import pytest
 
-from orchestrator import Router
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, RouteHint, Router, RouteRequest, Stage
 from orchestrator.index.calibration import CONFIDENCE, GATE, shipped
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.pipeline.sentences import ORDER
-from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.records.tool import Stage
 from tests.catalogues import sample, tool
 
 

@@ -14,12 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks.office.server import FILE as OFFICE
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.options import Options
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteRequest, Turn
-from orchestrator.records.tool import Stage, Tool
-from orchestrator.runtime.router import Router
+from orchestrator import Catalogue, Decision, Options, Router, RouteRequest, Stage, Tool, Turn
 
 HERE = Path(__file__).parent / "cases"
 FIRST_AND_FLOOR = {

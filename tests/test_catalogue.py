@@ -9,11 +9,9 @@ from typing import Any, get_args
 
 import pytest
 
-from orchestrator import Provider
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Annotations, Catalogue, Kind, Provider, Tool
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidCatalogue, InvalidInput, UnknownTool
-from orchestrator.records.tool import Annotations, Kind, Tool
 from tests.catalogues import sample, tool
 from tests.decisions import export
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
+from orchestrator import Store
 from orchestrator.catalogue.files import tool_to_json
 from orchestrator.records.durable_names import COLLECTION
-from orchestrator.store.store import Store
 from orchestrator.store.tools.tool_points import collection_of
 from orchestrator.store.tools.tool_records import tool_id
 from orchestrator.temporal.client import devserver

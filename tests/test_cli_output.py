@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.records.relation import Relation
+from orchestrator import Relation
 from tests.catalogues import taking, tool, write_tools
 from tests.command_line import COMMAND, Run, program
 from tests.qdrant_front import qdrant_front

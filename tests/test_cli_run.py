@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.index.calibration import Fit
+from orchestrator import Fit
 from tests.command_line import audited
 from tests.user import User
 

@@ -23,19 +23,21 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from orchestrator import (
+    Approval,
+    Options,
+    PlanRequest,
+    Progress,
+    RouteRequest,
+    RunRequest,
+    StepStatus,
+    ToolCall,
+    failed_result,
+)
 from orchestrator.cli.runs.temporal import Target, ui_pages
 from orchestrator.cli.runs.worker import make_worker, released
 from orchestrator.errors import InvalidConfig, InvalidInput, Unavailable
-from orchestrator.options import Options
-from orchestrator.records.call import ToolCall
-from orchestrator.records.plan import PlanRequest
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.run import Approval, Progress, RunRequest, StepStatus
-from orchestrator.temporal.client.run_client import (
-    RunClient,
-    failed_result,
-    page_of,
-)
+from orchestrator.temporal.client.run_client import RunClient, page_of
 from orchestrator.temporal.worker.sdk_metrics import metrics_runtime
 from orchestrator.testing import dev_server
 from tests.command_line import audited, command

@@ -12,10 +12,9 @@ import pytest
 from temporalio.client import Client
 
 from examples import nexus
-from orchestrator import OrchestratorPlugin
+from orchestrator import Options, OrchestratorPlugin
 from orchestrator.cli.runs.temporal import Target, connect, target
 from orchestrator.errors import InvalidConfig
-from orchestrator.options import Options
 from tests.catalogues import EXAMPLES
 from tests.command_line import Run
 from tests.temporal import working

@@ -3,9 +3,7 @@
 import json
 from pathlib import Path
 
-from orchestrator.records.outcome import Offer, Use
-from orchestrator.records.request import RouteRequest
-from orchestrator.runtime.router import Router
+from orchestrator import Offer, Router, RouteRequest, Use
 from tests.catalogues import sample
 from tests.command_line import Run
 from tests.past import JARGON, outcome, stored

@@ -4,12 +4,9 @@ from typing import Any
 
 import pytest
 
+from orchestrator import CompleteRequest, Models, Options, Purpose, Usage
 from orchestrator.errors import AnswerInvalid, ModelFailed
-from orchestrator.llm.client import Models
 from orchestrator.llm.complete import PROMPT_TOKENS, complete
-from orchestrator.options import Options
-from orchestrator.records.completion import CompleteRequest, Purpose
-from orchestrator.records.usage import Usage
 from orchestrator.testing import Billed, ScriptedModel
 from tests.catalogues import tokens_of
 from tests.decisions import ADD_NOTE

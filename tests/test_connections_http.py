@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from orchestrator import Connections
+from orchestrator import Connections, Tool
 from orchestrator.errors import (
     OutcomeUnknown,
     ServerUnavailable,
@@ -23,7 +23,6 @@ from orchestrator.errors import (
     Unauthorised,
 )
 from orchestrator.mcp.listing import changes
-from orchestrator.records.tool import Tool
 from tests.loopback import served
 from tests.servers.byhand import HELLO, text, tool
 from tests.servers.start import config, free_port, owners, running, until

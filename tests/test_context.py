@@ -6,9 +6,8 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from orchestrator import Context, Tool, build_context, decision_context
 from orchestrator.errors import InvalidInput
-from orchestrator.llm.context import Context, build_context, decision_context
-from orchestrator.records.tool import Tool
 from tests.catalogues import sample, taking, tokens_of, tool
 from tests.decisions import NOW, READ, decision
 

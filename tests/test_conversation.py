@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator import Decision, Router, RouteRequest, Turn
 from orchestrator.pipeline.conversation import LEANING, earlier_texts
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteRequest, Turn
-from orchestrator.runtime.router import Router
 from tests.catalogues import sample
 
 PULLS = "list the open pull requests of acme/api"

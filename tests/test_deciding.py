@@ -5,15 +5,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator import Action, Models, NamedServer, Options, Plan, PlanRequest, Turn, Usage, choose_action, make_plan
 from orchestrator.errors import ModelUnavailable
-from orchestrator.llm.client import Models
-from orchestrator.llm.plan import choose_action, make_plan
-from orchestrator.options import Options
-from orchestrator.records.completion import Action
-from orchestrator.records.decision import NamedServer
-from orchestrator.records.plan import Plan, PlanRequest
-from orchestrator.records.request import Turn
-from orchestrator.records.usage import Usage
 from orchestrator.testing import Billed, Fault, Refusal, ScriptedModel
 from tests.catalogues import tokens_of
 from tests.decisions import CONVERT, DELETE, READ, decision, plan_without_model

@@ -8,11 +8,9 @@ from anthropic.types.beta import BetaMessageParam, BetaToolResultBlockParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
-from orchestrator import Router, Turn
-from orchestrator.catalogue.export import Appended, exported_name
+from orchestrator import Appended, Decision, Delta, Router, Turn
+from orchestrator.catalogue.export import exported_name
 from orchestrator.errors import InvalidInput, UnknownTool
-from orchestrator.records.decision import Decision
-from orchestrator.records.delta import Delta
 from tests.catalogues import sample, tool
 
 TASKS = (

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from orchestrator import Options
 from orchestrator.cli.runs.temporal import connect, temporal_server
-from orchestrator.options import Options
 from orchestrator.testing import dev_server
 from tests.servers.start import until
 

@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from orchestrator.options import Options
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator import Options, OrchestratorPlugin
 from orchestrator.testing import ModelRequest, ToolCalls, environment
 from tests.loopback import served
 from tests.openai_api import OpenAIModel

@@ -5,9 +5,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from orchestrator import Catalogue
-from orchestrator.options import _VARIABLES, Options
-from orchestrator.records.tool import Kind
+from orchestrator import Catalogue, Kind, Options
+from orchestrator.options import _VARIABLES
 from tests.pages import ROOT, printed, python_of
 
 

@@ -10,8 +10,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
-from orchestrator.records.run import StepStatus
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator import OrchestratorPlugin, StepStatus
 from tests import durable_agents
 from tests.pages import ROOT, python_of
 from tests.running import plugin_over

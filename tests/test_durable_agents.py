@@ -15,12 +15,11 @@ from temporalio.openai_agents import OpenAIAgentsPlugin
 from temporalio.worker import Replayer, Worker
 
 from examples.functions import FUNCTIONS
-from orchestrator import Catalogue, OrchestratorPlugin
+from orchestrator import Catalogue, OrchestratorPlugin, ToolRouter
 from orchestrator.errors import InvalidInput
 from orchestrator.integrations.durable import CatalogueTool, tools_of
 from orchestrator.integrations.openai_agents import catalogue_tools
 from orchestrator.integrations.pydantic_ai import CatalogueToolset
-from orchestrator.temporal.workflow.tool_router import ToolRouter
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.decisions import decision
 from tests.durable_agents import PYDANTIC, OpenAIDesk, PydanticDesk

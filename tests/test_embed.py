@@ -13,14 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from orchestrator import Router
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Options, RouteHint, Router, RouteRequest, Store
 from orchestrator.common import bounded_http
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
 from orchestrator.index.embed import OpenAIEmbedder
-from orchestrator.options import Options
-from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.store.store import Store
 from orchestrator.testing import (
     DIMENSION,
     CutOff,

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator import Router
+from orchestrator import Options, Router
 from orchestrator.errors import InvalidConfig
-from orchestrator.options import Options
 from tests.catalogues import sample
 from tests.stores import embedder_of, shipped, smaller_model
 

@@ -17,12 +17,9 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
-from orchestrator import Connections
+from orchestrator import Approve, Connections, RunRequest, RunResult, Store
 from orchestrator.llm.prompts import CHOOSE, FILL, PLAN
 from orchestrator.mcp.sync import sync
-from orchestrator.records.call import Approve
-from orchestrator.records.run import RunRequest, RunResult
-from orchestrator.store.store import Store
 from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 from tests.servers.start import config

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator import Router
 from orchestrator.evaluate.runner import answer_all, quality, read_queries, read_set
-from orchestrator.runtime.router import Router
 from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
 from tests.catalogues import KEYWORD_ALONE
 from tests.command_line import Run

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from orchestrator import Executor, HttpExecutor, Kind, Tool, ToolCall, ToolResult
 from orchestrator.errors import (
     Busy,
     InvalidConfig,
@@ -25,11 +26,7 @@ from orchestrator.errors import (
     ToolFailed,
     Unauthorised,
 )
-from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.records.tool import Kind, Tool
-from orchestrator.temporal.worker.executor import Executor
 from orchestrator.temporal.worker.executors import Executors, hold
-from orchestrator.temporal.worker.http_executor import HttpExecutor
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES
 from tests.decisions import DELETE, NOW, READ, TEXT, schema
 from tests.loopback import served

@@ -8,15 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Claim, Decision, Offer, Outcome, Router, RouteRequest, Use
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.experience.actors import newest, oldest_of_most
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.recalibrate import Claims, fitted
-from orchestrator.records.decision import Decision
-from orchestrator.records.outcome import Claim, Offer, Outcome, Use
-from orchestrator.records.request import RouteRequest
-from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 from tests.furnished import furnish
 from tests.past import FAR_OFF, JARGON, MEANT, keys, outcome, taught

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
+from orchestrator import Router, Store, Use
 from orchestrator.errors import InvalidInput
 from orchestrator.experience.logs import read_past
-from orchestrator.records.outcome import Use
 from orchestrator.runtime.recording import actor_name
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
 from tests.catalogues import sample, tool, write_tools
 from tests.command_line import COMMAND, Run
 from tests.past import JARGON, MEANT, stored

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
-from orchestrator import Provider
+from orchestrator import Provider, Tool
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
-from orchestrator.records.tool import Tool
 from tests.catalogues import taking, tool
 from tests.decisions import check_arguments, export, resolve
 

@@ -4,10 +4,9 @@ import sys
 
 import pytest
 
+from orchestrator import Options, external_storage
 from orchestrator.cli.runs.temporal import connect, target
 from orchestrator.errors import InvalidConfig, MissingExtra
-from orchestrator.options import Options
-from orchestrator.temporal.worker.storage import external_storage
 
 
 @pytest.mark.parametrize("url", ["payloads", "s3://", "s3://payloads/folder", "https://payloads", "az://payloads"])

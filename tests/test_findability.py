@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator import Tool
 from orchestrator.evaluate.findability import own_words
-from orchestrator.records.tool import Tool
 from tests.catalogues import sample, tool, write_tools
 from tests.command_line import Run
 

@@ -9,15 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from orchestrator import Fit, Options, RouteHint, Router, RouteRequest, Store
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig
 from orchestrator.evaluate.fit import Trial, cross_validated, try_all
 from orchestrator.evaluate.runner import Query, QuerySet
 from orchestrator.experience.guarantee import guarantees
-from orchestrator.index.calibration import Correction, Fit
-from orchestrator.options import Options
-from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
+from orchestrator.index.calibration import Correction
 from tests.catalogues import EXAMPLES, line_of, sample, tool
 from tests.command_line import Ran, Run
 from tests.stores import shipped

@@ -19,11 +19,10 @@ from langchain_core.tools import InjectedToolArg
 from pydantic import BaseModel, Field
 from pydantic_ai import RunContext
 
-from orchestrator import Catalogue, OrchestratorPlugin, Router
+from orchestrator import Catalogue, OrchestratorPlugin, Router, Tool
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidConfig, InvalidInput, UnknownSetting
 from orchestrator.index.flags import cleaned
-from orchestrator.records.tool import Tool
 from orchestrator.trust.approval_rules import needs_approval
 
 

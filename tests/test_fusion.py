@@ -2,11 +2,8 @@
 
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Fusion, Match, RouteHint, Router, RouteRequest
 from orchestrator.pipeline.fusion import rrf
-from orchestrator.records.request import Fusion, RouteHint, RouteRequest
-from orchestrator.records.tool import Match
-from orchestrator.runtime.router import Router
 from tests.catalogues import tool
 
 

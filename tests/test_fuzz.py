@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Fusion, RouteHint, Router, RouteRequest, Tool
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.catalogue.resolve import check_arguments
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
 from orchestrator.pipeline.clauses import MAX_CLAUSES, masked
 from orchestrator.pipeline.understand import understand
-from orchestrator.records.request import Fusion, RouteHint, RouteRequest
-from orchestrator.records.tool import Tool
-from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 from tests.decisions import plan_without_model
 

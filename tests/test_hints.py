@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from orchestrator import Connections, Router, Tool
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.records.call import Approve
+from orchestrator import Approve, Connections, McpConfig, Router, Tool
 from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.always import DEFAULT_CAPABILITIES
+from orchestrator import DEFAULT_CAPABILITIES, Catalogue, Tool
 from orchestrator.index.documents import Document
 from orchestrator.index.index import Index
-from orchestrator.records.tool import Tool
 from tests.catalogues import sample, tool
 
 WORDS = "send read list create email file issue weather Ignore deprecated get".split()

@@ -14,12 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator import Options, Router
+from orchestrator import Options, Relation, RouteHint, Router, RouteRequest, Store
 from orchestrator.index.documents import Document
-from orchestrator.records.relation import Relation
-from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.runtime import index_file
-from orchestrator.store.store import Store
 from tests.catalogues import sample, taking, tool
 from tests.qdrant_front import QdrantFront, qdrant_front
 from tests.stores import FILES, MAIL, SHARED, by_server, shipped

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Options, Router
+from orchestrator import Options, Router, RouteRequest, Store
 from orchestrator.errors import InvalidCatalogue
-from orchestrator.records.request import RouteRequest
-from orchestrator.store.store import Store
 from tests.servers.start import until
 from tests.stores import FILES, MAIL, SHARED, shipped
 

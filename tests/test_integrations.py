@@ -25,8 +25,7 @@ from temporalio.worker import Replayer, Worker
 from examples import fastmcp_server, langchain_agent, mcp_client, openai_agents_agent, pydantic_ai_agent
 from examples.functions import FUNCTIONS, current_weather
 from examples.servers import notes_server
-from orchestrator import Connections, Decision, Router
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Connections, Decision, OrchestratorPlugin, Router
 from orchestrator.errors import InvalidInput
 from orchestrator.integrations.fastmcp import ToolRouterSearch
 from orchestrator.integrations.langchain import ToolRouterMiddleware
@@ -34,7 +33,6 @@ from orchestrator.integrations.mcp import RoutedSession
 from orchestrator.integrations.openai_agents import ToolRoutedModel
 from orchestrator.integrations.pydantic_ai import ToolRouting, catalogue_of
 from orchestrator.integrations.toolbox import Toolbox
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.testing import ModelRequest, Reply, ScriptedModel, ToolCalls
 from tests.agent_workflow import AGENT, LOST, TOOLS, Assistant, Lost
 from tests.openai_api import OpenAIModel

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator import Annotations
 from orchestrator.index.intent import reads_only
-from orchestrator.records.tool import Annotations
 from tests.catalogues import tool
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from orchestrator import Catalogue, Options, Router
-from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator import Catalogue, Options, RouteHint, Router, RouteRequest
 from tests.catalogues import sample, tool
 from tests.stores import shipped
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from orchestrator import Models, Options, Usage
 from orchestrator.common import bounded_http
 from orchestrator.errors import (
     AnswerInvalid,
@@ -21,9 +22,6 @@ from orchestrator.errors import (
     Unauthorised,
 )
 from orchestrator.llm.answers import MOST_CHARS_PER_TOKEN
-from orchestrator.llm.client import Models
-from orchestrator.options import Options
-from orchestrator.records.usage import Usage
 from orchestrator.testing import (
     NO_CREDIT,
     Billed,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from orchestrator.runtime.router import Router
+from orchestrator import Router
 from tests.catalogues import sample
 from tests.stores import watched_embedder
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import McpConfig
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, McpConfig
 from orchestrator.common.digests import same_server
 from orchestrator.errors import InvalidCatalogue, InvalidConfig
 from orchestrator.mcp.config import launch

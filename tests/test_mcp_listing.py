@@ -7,15 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator import Connections, Router
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Annotations, Catalogue, Connections, Router, Tool
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp.listing import changes
 from orchestrator.mcp.transports.http_client import repaired_line
 from orchestrator.mcp.transports.json_repair import repaired
-from orchestrator.records.tool import Annotations, Tool
 from orchestrator.store.tools.tool_records import stored_tool, tool_payload
 from tests.servers.start import config, entry, free_port, running, until
 

@@ -14,10 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator import Catalogue, Decision, Options, Router, RouteRequest
+from orchestrator import Catalogue, Decision, Models, Options, Pipeline, Router, RouteRequest
 from orchestrator.errors import InvalidConfig
-from orchestrator.llm.client import Models
-from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.temporal.workflow import payload
 from orchestrator.testing import Billed, Fault, ModelRequest, Raw, Refusal, ScriptedModel, Slow, http_answer
 from tests.catalogues import sample, tool

@@ -2,8 +2,8 @@
 
 import pytest
 
+from orchestrator import McpConfig
 from orchestrator.common.keys import normal_name
-from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.request import within
 
 SPELLINGS = (

@@ -9,11 +9,8 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from examples import nexus
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Kind, OrchestratorPlugin, ToolCall
 from orchestrator.errors import InvalidInput
-from orchestrator.records.call import ToolCall
-from orchestrator.records.tool import Kind
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.trust.definition_changes import set_apart
 from tests.decisions import ADD_NOTE, DELETE, PUBLISH, READ, READS
 from tests.my_workflow import MadeUp, Publish, SameKey

@@ -11,10 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from orchestrator import Catalogue, Router, ToolCall
+from orchestrator import Catalogue, OpenApiExecutor, Router, ToolCall
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidConfig
 from orchestrator.temporal.worker.executors import Executors
-from orchestrator.temporal.worker.openapi_executor import OpenApiExecutor
 from tests.loopback import served
 
 ISSUE = {"type": "object", "required": ["title"], "properties": {"title": {"type": "string"}, "of": {"$ref": "#/x/Of"}}}

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator import options as settings
+from orchestrator import Options, Router, Store, options as settings
 from orchestrator.errors import InvalidConfig, InvalidInput
-from orchestrator.options import Options, misspelt, options_over
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
+from orchestrator.options import misspelt, options_over
 from tests.stores import MAIL, shipped
 
 

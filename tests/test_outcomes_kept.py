@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from orchestrator import Options, Router, Store, Use
 from orchestrator.errors import StoreBusy
-from orchestrator.options import Options
-from orchestrator.records.outcome import Use
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
 from orchestrator.store.tools.tool_points import collection_of
 from tests.catalogues import sample, tool
 from tests.past import JARGON, MEANT, filled, keys, outcome, stored

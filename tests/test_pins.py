@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator import Annotations, Approve, Router, Tool
 from orchestrator.common.tenant import os_user
-from orchestrator.records.run import Approve
-from orchestrator.records.tool import Annotations, Tool
-from orchestrator.runtime.router import Router
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.trust.audit import Audit
 from orchestrator.trust.definition_changes import quarantined

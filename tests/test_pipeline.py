@@ -12,18 +12,12 @@ from typing import Any
 
 import pytest
 
-from orchestrator import State, preset
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Decision, Fusion, Pipeline, PipelineStage, Router, Stage, State, preset
 from orchestrator.errors import InvalidInput
 from orchestrator.pipeline.fusion import fuse
 from orchestrator.pipeline.legs.keyword import keyword
 from orchestrator.pipeline.legs.semantic import semantic
-from orchestrator.pipeline.pipeline import Pipeline, PipelineStage
 from orchestrator.pipeline.select import select
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import Fusion
-from orchestrator.records.tool import Stage
-from orchestrator.runtime.router import Router
 from tests.catalogues import PRESETS, sample, tool
 from tests.pages import ROOT, printed, python_of
 

@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records.decision import Decision
-from orchestrator.records.plan import Plan
-from orchestrator.records.tool import Match, Stage, Tool
-from orchestrator.runtime.router import Router
+from orchestrator import Catalogue, Decision, Match, Plan, Router, Stage, Tool
 from tests.catalogues import tool
 from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, READS, decision, plan_without_model, schema
 

@@ -15,13 +15,8 @@ from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, Worker
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Decision, OrchestratorPlugin, RouteRequest, Tool, ToolCall
 from orchestrator.errors import InvalidConfig
-from orchestrator.records.call import ToolCall
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Tool
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.decisions import NOW
 from tests.my_workflow import Assistant
 from tests.runner import Serve

@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Router, RouteRequest
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Options, RouteHint, Router, RouteRequest, Tool
 from orchestrator.index.embed import OpenAIEmbedder
-from orchestrator.options import Options
-from orchestrator.records.request import RouteHint
-from orchestrator.records.tool import Tool
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.catalogues import KEYWORD_ALONE, sample
 from tests.decisions import READ, decision, schema

@@ -4,16 +4,22 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import (
+    Catalogue,
+    Decision,
+    Gives,
+    Match,
+    Models,
+    Options,
+    RouteHint,
+    Router,
+    RouteRequest,
+    Tool,
+    Turn,
+    choose_action,
+    decision_context,
+)
 from orchestrator.index.index import Index
-from orchestrator.llm.client import Models
-from orchestrator.llm.context import decision_context
-from orchestrator.llm.plan import choose_action
-from orchestrator.options import Options
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteHint, RouteRequest, Turn
-from orchestrator.records.tool import Gives, Match, Tool
-from orchestrator.runtime.router import Router
 from orchestrator.testing import ScriptedModel
 from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import Run

@@ -6,15 +6,12 @@ from typing import NoReturn
 
 import pytest
 
-from orchestrator import Catalogue, Router, RouteRequest
+from orchestrator import Catalogue, Entity, Relation, Router, RouteRequest, Tool, preset
 from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.index.index import Index
 from orchestrator.pipeline.legs.entities import entities
-from orchestrator.pipeline.presets import by_source, keyword_set, preset, weighted
+from orchestrator.pipeline.presets import by_source, keyword_set, weighted
 from orchestrator.pipeline.select import by_popularity, maintenance
-from orchestrator.records.decision import Entity
-from orchestrator.records.relation import Relation
-from orchestrator.records.tool import Tool
 from tests.catalogues import KEYWORD_ALONE, PRESETS, sample, tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"

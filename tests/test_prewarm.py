@@ -1,6 +1,6 @@
 """The servers to prewarm are the most probable of the matches', and never more than wanted."""
 
-from orchestrator.records.tool import Kind, Match, Tool
+from orchestrator import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 
 

@@ -14,14 +14,9 @@ import pytest
 from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitResult, LoggingMessageNotificationParams
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Approve, Catalogue, McpConfig, Router, RouteRequest, Tool
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.config.watch import WatchedConfig
-from orchestrator.records.call import Approve
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Tool
-from orchestrator.runtime.router import Router
 from tests.catalogues import sample
 from tests.gateway import call_over_http, serving
 from tests.servers.start import HERE, config, entry, text_of

@@ -9,8 +9,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from orchestrator import McpConfig
 from orchestrator.common.redact import LogFilter, Secrets
-from orchestrator.mcp.config.parse import McpConfig
 
 
 def secrets_of(entry: dict[str, Any], **environment: str) -> Any:

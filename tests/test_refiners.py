@@ -4,11 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Kind, RouteHint, Router, RouteRequest
 from orchestrator.index.documents import is_outdated
-from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.records.tool import Kind
-from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 
 THREE = "refund charge ch_3PqX, then create a jira issue for the bug, and then tell the team in the channel"

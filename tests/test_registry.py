@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from orchestrator.mcp.config.parse import McpConfig
+from orchestrator import McpConfig
 from tests.command_line import Run, at_terminal
 
 NOTES: dict[str, Any] = {

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from orchestrator import Catalogue, Connections, Router, RouteRequest
+from orchestrator import Catalogue, Connections, Relation, Router, RouteRequest, Tool
 from orchestrator.cli import cli
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.index.index import Index
-from orchestrator.records.relation import Relation
-from orchestrator.records.tool import Tool
 from tests.gateway import serving
 from tests.servers.start import config, entry, text_of
 

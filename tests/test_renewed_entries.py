@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator import OrchestratorPlugin
+from orchestrator import OrchestratorPlugin, Tool, ToolCall
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised, UnknownTool
-from orchestrator.records.call import SyncRequest, ToolCall
-from orchestrator.records.tool import Tool
+from orchestrator.records.call import SyncRequest
 from tests.running import TENANT
 from tests.servers.start import alive, config, entry, free_port, running, until
 

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.records.tool import Tool
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
+from orchestrator import Router, Store, Tool
 from orchestrator.testing import Fault, ScriptedModel, environment
 from tests.catalogues import EXAMPLES, sample, write_tools
 from tests.command_line import Run

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Router, RouteRequest, Tool
+from orchestrator import Fusion, RouteHint, Router, RouteRequest, RunRequest, Tool, Turn
 from orchestrator.errors import InvalidInput
-from orchestrator.records.request import Fusion, RouteHint, Turn
-from orchestrator.records.run import RunRequest
 from tests.catalogues import sample
 
 COLD = "the boardroom is ice cold, warm it up"

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteRequest
+from orchestrator import Decision, RouteRequest
 from tests.runner import Runner, statuses
 from tests.running import TENANT
 

@@ -17,16 +17,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import (
+    Catalogue,
+    Decision,
+    Fusion,
+    Kind,
+    Options,
+    RouteHint,
+    Router,
+    RouteRequest,
+    Stage,
+    Store,
+    Turn,
+    Vectors,
+)
 from orchestrator.common.threads import now
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, InvalidInput, StoreUnavailable, Unauthorised
-from orchestrator.index.embed import Vectors
-from orchestrator.options import Options
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
-from orchestrator.records.tool import Kind, Stage
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
 from tests.catalogues import KEYWORD_ALONE, sample, tool
 from tests.stores import by_server, shipped
 

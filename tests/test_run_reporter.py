@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
+from orchestrator import Approval, BudgetReport, Progress, StepProgress, StepStatus
 from orchestrator.cli.runs.reporter import RunReporter
 from orchestrator.errors import Unavailable
-from orchestrator.records.budget import BudgetReport
-from orchestrator.records.run import Approval, Progress, StepProgress, StepStatus
 
 WAITING = StepProgress(
     step="s1",

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Catalogue, Match
+from orchestrator import Catalogue, Match, RouteHint, Router, RouteRequest, Tool
 from orchestrator.index.flags import cleaned
-from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.records.tool import Tool
-from orchestrator.runtime.router import Router
 from tests.catalogues import sample, taking, tool
 from tests.timing import seconds
 

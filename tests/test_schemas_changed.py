@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
-from orchestrator import Catalogue, Provider
+from orchestrator import Catalogue, Provider, Tool
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.errors import InvalidArguments
-from orchestrator.records.tool import Tool
 from tests.catalogues import tool
 from tests.decisions import check_arguments, decision, export, plan_without_model
 from tests.timing import seconds

@@ -2,10 +2,9 @@
 
 import pytest
 
-from orchestrator import Router
+from orchestrator import Match, Router
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.pipeline.select import by_popularity, recommend, repeated
-from orchestrator.records.tool import Match
 from tests.catalogues import sample, taking, tool
 
 SEARCH = "Search the web for pages about anything and return the best"

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from mcp.types import Implementation
 
-from orchestrator import Approve, Router, Tool
-from orchestrator.records.tool import Kind
+from orchestrator import Approve, Kind, Router, Tool
 from tests.catalogues import taking, tokens_of, tool
 from tests.gateway import call_over_http, keys, serving
 from tests.servers.real import python_entry

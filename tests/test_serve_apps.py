@@ -10,7 +10,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import TextResourceContents
 
-from orchestrator.records.call import Approve
+from orchestrator import Approve
 from tests.gateway import serving
 from tests.servers.start import entry, text_of
 

@@ -20,11 +20,11 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Implementation
 
+from orchestrator import Store
 from orchestrator.errors import InvalidConfig
 from orchestrator.server import stdio
 from orchestrator.server.http.app import serve_http
 from orchestrator.server.http.bearer_tokens import BearerTokens
-from orchestrator.store.store import Store
 from tests.command_line import Run
 from tests.servers.real import python_entry
 from tests.servers.start import HERE, alive, config, entry, text_of, until

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError, types
 
+from orchestrator import Match
 from orchestrator.errors import InvalidArguments
-from orchestrator.records.tool import Match
 from orchestrator.server.search_answer import matches_shown
 from orchestrator.server.sessions.kept_results import KeptResults, ReadArguments
 from tests.catalogues import tokens_of, tool

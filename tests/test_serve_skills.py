@@ -18,10 +18,7 @@ from fastmcp.skills.models import (
 from mcp import Client, MCPError
 from mcp.types import TextResourceContents
 
-from orchestrator import Router
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.records.call import Approve
-from orchestrator.records.tool import Kind
+from orchestrator import Approve, Kind, McpConfig, Router
 from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server

@@ -12,8 +12,7 @@ from mcp.client import advertise
 from mcp.client.extension import ResultClaim
 from mcp.types import CallToolResult, CancelTaskRequest, CancelTaskRequestParams, ElicitResult, Result
 
-from orchestrator import Router
-from orchestrator.mcp.config.parse import McpConfig
+from orchestrator import Approve, McpConfig, Router
 from orchestrator.mcp.tasks import (
     EXTENSION,
     CreatedTask,
@@ -23,7 +22,6 @@ from orchestrator.mcp.tasks import (
     UpdateTask,
     task_state,
 )
-from orchestrator.records.call import Approve
 from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server

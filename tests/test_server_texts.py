@@ -11,9 +11,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import PromptReference
 
+from orchestrator import Approve, Match
 from orchestrator.mcp.listing.offers import Offer
-from orchestrator.records.call import Approve
-from orchestrator.records.tool import Match
 from orchestrator.server.search_answer import matches_shown
 from orchestrator.trust.server_texts import error_for_model
 from tests.catalogues import tool

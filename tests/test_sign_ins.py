@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from orchestrator import McpConfig
 from orchestrator.errors import ServerUnavailable, Unauthorised
-from orchestrator.mcp.config.parse import McpConfig
 from tests.command_line import COMMAND, Run
 from tests.loopback import served
 from tests.servers.signed_in import Entry, browse, expire, kept_files

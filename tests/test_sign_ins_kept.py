@@ -17,11 +17,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from orchestrator import OrchestratorPlugin
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Kind, OrchestratorPlugin, Tool
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.signin.files import SignIn, SignInFile
-from orchestrator.records.tool import Kind, Tool
 from tests.command_line import COMMAND
 from tests.gateway import serving
 from tests.loopback import served

@@ -10,12 +10,9 @@ import pytest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from orchestrator import Router
+from orchestrator import Options, Router, Source, Store, Tool
 from orchestrator.errors import InvalidInput, StoreUnavailable
-from orchestrator.options import Options
-from orchestrator.records.tool import Tool
-from orchestrator.store.sources import Source
-from orchestrator.store.store import Store, Stored
+from orchestrator.store.store import Stored
 from tests.catalogues import tool
 from tests.command_line import Run
 from tests.loopback import served

@@ -12,14 +12,9 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from orchestrator import preset
+from orchestrator import Catalogue, Decision, Fusion, Options, OrchestratorPlugin, RouteHint, RouteRequest, preset
 from orchestrator.activities.activities import Activities
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.options import Options
-from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings
-from orchestrator.records.request import Fusion, RouteHint, RouteRequest
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.temporal.workflow import payload, staged
 from tests.catalogues import KEYWORD_ALONE, PRESETS, sample, tool
 from tests.my_workflow import Staged

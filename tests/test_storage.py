@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Router, Store
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
-from orchestrator.runtime.router import Router
 from orchestrator.store.sqlite.backend import SqliteBackend
-from orchestrator.store.store import Store
 from orchestrator.store.tools.manifest_records import CATALOGUES, PARTS, owned
 from tests.catalogues import tool
 from tests.qdrant_front import qdrant_front

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Annotations, Catalogue, Kind, Relation, Store
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.index.embed import embed_tools
-from orchestrator.records.relation import Relation
-from orchestrator.records.tool import Annotations, Kind
 from orchestrator.store.points import Points
-from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.stores import FILES, KINDS, MAIL, SHARED, shipped
 

@@ -13,12 +13,10 @@ import pytest
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from orchestrator import Router
+from orchestrator import RouteHint, Router, RouteRequest, Store
 from orchestrator.errors import StoreUnavailable
-from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.store.qdrant import retries
 from orchestrator.store.qdrant.rest import Connections
-from orchestrator.store.store import Store
 from tests.catalogues import sample
 from tests.loopback import served
 from tests.qdrant_front import QdrantFront, qdrant_front

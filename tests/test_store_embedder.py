@@ -7,12 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator import Router
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, RouteHint, Router, RouteRequest, Store
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import embed_tools
-from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, by_server, embedder_of, shipped, smaller_model, watched_embedder
 

@@ -18,13 +18,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Outcome, Router, Store, Use
 from orchestrator.cli import cli
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
-from orchestrator.records.outcome import Outcome, Use
 from orchestrator.runtime import index_file
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.stores import EXPERIENCE, FILES, MAIL, SHARED, TOOLS, file_of, folder_name, folder_of, shipped
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from orchestrator import Store
 from orchestrator.errors import StoreUnavailable
 from orchestrator.store.qdrant.points import QdrantPoints
 from orchestrator.store.qdrant.rest import Connections, Rest
-from orchestrator.store.store import Store
 from orchestrator.store.tools import manifest_records
 from orchestrator.store.tools.manifest import Changes, Manifest
 from tests.catalogues import tool

@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Store, Tool
 from orchestrator.errors import StoreUnavailable
-from orchestrator.records.tool import Tool
-from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.stores import MAIL, by_server, shipped
 

@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from orchestrator import Connections
+from orchestrator import Connections, Outcome, Store, Tool, Use
 from orchestrator.cli import cli
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp.sync import sync
-from orchestrator.records.outcome import Outcome, Use
-from orchestrator.records.tool import Tool
-from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import QdrantFront, Strict, qdrant_front
 from tests.servers.start import config, free_port, running

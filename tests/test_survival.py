@@ -15,8 +15,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
-from orchestrator.records.call import Approve
-from orchestrator.records.run import RunRequest, RunResult, StepStatus
+from orchestrator import Approve, RunRequest, RunResult, StepStatus
 from orchestrator.testing import dev_server
 from tests.running import TENANT
 from tests.survival_worker import serve

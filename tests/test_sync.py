@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 
 from benchmarks.hostile import attacked, hostile
-from orchestrator import Connections, OrchestratorPlugin
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Connections, Kind, McpConfig, OrchestratorPlugin, Store, Tool, ToolCall
 from orchestrator.errors import Unauthorised
-from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.sync import ServerReport, keep_current, sync
-from orchestrator.records.call import ToolCall
-from orchestrator.records.tool import Kind, Tool
-from orchestrator.store.store import Store
 from tests.catalogues import taking, tool
 from tests.command_line import Run
 from tests.gateway import serving

@@ -23,8 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator import Connections, Router, telemetry
-from orchestrator.records.request import RouteHint
+from orchestrator import Connections, RouteHint, Router, telemetry
 from tests.catalogues import EXAMPLES, sample
 from tests.command_line import program
 from tests.gateway import serving

@@ -10,14 +10,11 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from orchestrator import OrchestratorPlugin, Router
+from orchestrator import OrchestratorPlugin, Router, RouteRequest, Store, Tool
 from orchestrator.activities.activities import Activities
 from orchestrator.common.tenant import tenant_of
 from orchestrator.errors import UnknownTenant
 from orchestrator.records.call import SyncRequest
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Tool
-from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
 from tests.stores import FILES, MAIL, SHARED, by_server, shipped
 

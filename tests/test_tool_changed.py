@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowHandle
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
-from orchestrator.records.tool import Annotations, Tool
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator import (
+    Annotations,
+    Approval,
+    Catalogue,
+    OrchestratorPlugin,
+    RunRequest,
+    RunResult,
+    StepProgress,
+    StepStatus,
+    Tool,
+)
 from tests.command_line import audited
 from tests.runner import Runner, Serve, result_of, statuses
 from tests.running import TENANT

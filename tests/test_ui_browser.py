@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.async_api import Browser, Page, Response, expect
 
-from orchestrator.records.run import RunRequest, StepStatus
+from orchestrator import RunRequest, StepStatus
 from tests.catalogues import EXAMPLES
 from tests.command_line import program
 from tests.furnished import HOSTILE, furnish, ui

@@ -4,11 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Tool
-from orchestrator.runtime.router import Router
-from orchestrator.store.store import Store
+from orchestrator import Catalogue, Router, RouteRequest, Store, Tool
 from orchestrator.trust.approval_rules import needs_approval
 from tests.catalogues import sample, taking, tool
 from tests.decisions import plan_without_model

@@ -16,8 +16,8 @@ from orchestrator import (
     OrchestratorPlugin,
     Router,
     Store,
+    Vectors,
 )
-from orchestrator.index.embed import Vectors
 from tests.catalogues import sample
 from tests.decisions import NOW
 

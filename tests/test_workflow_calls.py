@@ -12,11 +12,8 @@ import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Annotations, Catalogue, OrchestratorPlugin, Tool, ToolCall
 from orchestrator.errors import Busy
-from orchestrator.records.call import ToolCall
-from orchestrator.records.tool import Annotations, Tool
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.decisions import DELETE, NOW, READ, decision
 from tests.runner import Serve, result_of, statuses
 from tests.running import plugin_over

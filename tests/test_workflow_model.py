@@ -13,13 +13,8 @@ from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
+from orchestrator import Limits, Models, Options, PlanRequest, StepStatus, Turn
 from orchestrator.activities.activities import Activities
-from orchestrator.llm.client import Models
-from orchestrator.options import Options
-from orchestrator.records.budget import Limits
-from orchestrator.records.plan import PlanRequest
-from orchestrator.records.request import Turn
-from orchestrator.records.run import StepStatus
 from orchestrator.testing import NO_CREDIT, Billed, Fault, ScriptedModel, Slow
 from tests.catalogues import tokens_of
 from tests.decisions import decision

@@ -7,10 +7,9 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from orchestrator import OrchestratorPlugin, Outcome, Store, Use
 from orchestrator.activities.activities import Activities
-from orchestrator.records.outcome import Outcome, RecordRequest, Use
-from orchestrator.store.store import Store
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator.records.outcome import RecordRequest
 from tests.decisions import ALL
 from tests.runner import Runner, Serve, statuses
 from tests.running import SERVERS, TENANT, LocalTools

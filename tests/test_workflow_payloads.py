@@ -16,10 +16,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
 
-from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.records.request import Turn
-from orchestrator.records.run import StepStatus
-from orchestrator.temporal.worker.executor import Executor
+from orchestrator import Executor, StepStatus, ToolCall, ToolResult, Turn
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, hold_bytes
 from tests.my_workflow import CallPublisher, Publish, SideBySide
 from tests.runner import Runner, Serve

@@ -8,8 +8,7 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 
-from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.temporal.worker.executor import Executor
+from orchestrator import Executor, ToolCall, ToolResult
 from tests.my_workflow import Again
 from tests.runner import Serve
 from tests.running import plugin_over

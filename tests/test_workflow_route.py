@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowFailureError
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue, Decision, OrchestratorPlugin, RouteRequest, StepStatus, Tool, ToolCall
 from orchestrator.errors import ServerUnavailable
-from orchestrator.records.call import ToolCall
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.run import StepStatus
-from orchestrator.records.tool import Tool
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ
 from tests.my_workflow import Apart, Assistant, Direct, OwnModel, Patient, Publish, Stubborn
 from tests.runner import Runner, Serve, statuses

@@ -10,12 +10,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowFailureError, WorkflowHandle, WorkflowHistory
 from temporalio.exceptions import CancelledError
 
+from orchestrator import Decision, Limits, OrchestratorPlugin, Progress, RouteRequest, RunResult, StepStatus
 from orchestrator.errors import ServerUnavailable
-from orchestrator.records.budget import Limits
-from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteRequest
-from orchestrator.records.run import Progress, RunResult, StepStatus
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.my_workflow import Assistant, Direct

@@ -13,10 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from temporalio.client import WorkflowHandle
 
-from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.records.tool import Annotations, Tool
-from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator import Annotations, Catalogue, McpConfig, OrchestratorPlugin, Tool
 from tests.decisions import ALL
 from tests.loopback import served
 from tests.runner import Runner, Serve, statuses

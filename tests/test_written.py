@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator import Catalogue
 from research import sources
 from research.examples import sampled
 from research.sources import WRITTEN

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.records.tool import Tool
+from orchestrator import Tool
 from tests.decisions import CONVERT, DELETE, NOW, READ, schema
 from tests.running import SERVERS
 from tests.servers.start import entry
