@@ -42,7 +42,16 @@ class ClientFile:
 
     @classmethod
     def of(cls, client: Client, path: Path, text: str) -> "ClientFile":
-        """Return the file that has this text. Raises ValueError if the text is broken."""
+        """Return the file that has this text. Nothing is read from the disk.
+
+        Args:
+            client: The client, which determines the format and the key of the servers.
+            path: The path of the file.
+            text: The content of the file.
+
+        Raises:
+            ValueError: The text is broken.
+        """
         servers = _content(client, text).get(client.key)
         return cls(client=client, path=path, text=text, entries=_by_name(servers))
 

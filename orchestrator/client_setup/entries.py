@@ -155,7 +155,13 @@ def same_server(entry: Any, other: Any) -> bool:
 
 
 def why_it_stays(server: str, entry: Any, client: Client) -> str:
-    """Return the reason why toolroute cannot start a server as its client does, "" if it can."""
+    """Return the reason why toolroute cannot start a server as its client does, "" if it can.
+
+    Args:
+        server: The name of the server.
+        entry: The server's entry, as the client's file has it. It may have any type.
+        client: The client that has the entry.
+    """
     if not isinstance(entry, Mapping):
         return "its entry is not an object: correct it"
     if entry.get("type") in client.builtin:

@@ -33,7 +33,13 @@ def comments(text: str) -> list[str]:
 
 
 def with_servers(text: str, key: str, entries: Mapping[str, Any]) -> str:
-    """Return the text with these servers as the value of `key`, and everything else unchanged."""
+    """Return the text with these servers as the value of `key`. All other content is unchanged.
+
+    Args:
+        text: The text of the file.
+        key: The key of the servers, at the top level.
+        entries: The entries of the servers, by name.
+    """
     as_written = _written_by_a_program(text)
     # Such a file has no comments, and `json5` takes seconds for its megabytes.
     if as_written is not None:

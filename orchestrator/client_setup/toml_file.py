@@ -25,7 +25,16 @@ def comments(text: str) -> list[str]:
 
 
 def with_servers(text: str, key: str, entries: Mapping[str, Any]) -> str:
-    """Return the text with these servers as the value of `key`, and everything else unchanged."""
+    """Return the text with these servers as the value of `key`. All other content is unchanged.
+
+    Args:
+        text: The text of the file.
+        key: The key of the servers, at the top level.
+        entries: The entries of the servers, by name.
+
+    Raises:
+        ValueError: The text cannot be changed.
+    """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 

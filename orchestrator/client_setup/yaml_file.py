@@ -29,9 +29,15 @@ def parse(text: str) -> Any:
 
 
 def with_servers(text: str, key: str, entries: Mapping[str, Any]) -> str:
-    """Return the text with these servers as the value of `key`, and all other lines unchanged.
+    """Return the text with these servers as the value of `key`. All other lines are unchanged.
 
-    Raises ValueError where a comment would be lost.
+    Args:
+        text: The text of the file.
+        key: The key of the servers, at the top level.
+        entries: The entries of the servers, by name. They are written as a list if the file has a list.
+
+    Raises:
+        ValueError: A comment would be lost.
     """
     import yaml
 

@@ -72,6 +72,11 @@ def _sync_folder(folder: Path) -> None:
 def replace_settings(path: Path, text: str, *, private: bool = False) -> None:
     """Replace a file of the user's settings, as `replace_file` does.
 
+    Args:
+        path: The file.
+        text: The new content.
+        private: Restrict reading to the owner.
+
     Raises:
         InvalidConfig: The file cannot be written. It is unchanged.
     """

@@ -44,7 +44,16 @@ def read_text(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = F
 
 
 def read_bytes(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = False) -> bytes:
-    """Return the content of a file that a person names, as `read_text` reads it."""
+    """Return the content of a file that a person names, as bytes.
+
+    Args:
+        path: The file.
+        most_bytes: The maximum size.
+        pipes: Read a pipe, too, if a program has it open already, as in `read_text`.
+
+    Raises:
+        OSError: The file cannot be read, is not a regular file, or is too large.
+    """
     is_pipe = pipes and _is_open_pipe(path)
     with open(path, "rb", opener=None if is_pipe else regular) as file:
         # A file that says its size is not read first: half a GB of memory would be used for nothing.

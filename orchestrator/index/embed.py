@@ -146,7 +146,16 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 
 def checked(vectors: Vectors, expected: int, who: str) -> Vectors:
-    """Return the vectors. Raises EmbedderUnavailable for other than one row of finite numbers per text."""
+    """Return the vectors unchanged if they are usable.
+
+    Args:
+        vectors: The vectors [texts, dimension].
+        expected: The number of texts.
+        who: The subject of the error's message, such as `the encoder`.
+
+    Raises:
+        EmbedderUnavailable: The array does not have one row for each text, or a number is not finite.
+    """
     if vectors.ndim != 2 or len(vectors) != expected:
         shape = f"the shape {vectors.shape} for {expected} texts"
         raise EmbedderUnavailable(f"{who} returned {shape}: it must return one row per text")

@@ -71,6 +71,11 @@ def evidence(text: str, known: Container[str], corrected: Container[str] = ()) -
     """Return EVIDENCE: the share of words that neither a tool nor the embedder has, and that of English stop words.
 
     Names are not read: words that begin with a capital, behind the first word.
+
+    Args:
+        text: The task without quotations. Only its first words are read.
+        known: The catalogue's stems.
+        corrected: The words that are misspelt if the task is in English. They do not count as strange.
     """
     letters = _LETTERS.findall(text)[:_FIRST_WORDS]
     if not letters:
@@ -97,7 +102,14 @@ def in_other_language(maps: LanguageMaps, chances: Probabilities, second: Rows) 
 def confidence(
     calibration: Calibration, chances: Probabilities, second: Rows, query: list[float]
 ) -> float:
-    """Return the probability that the best candidate is right, 0 without candidates."""
+    """Return the probability that the best candidate is right, 0 without candidates.
+
+    Args:
+        calibration: The fitted maps.
+        chances: The candidates' probabilities [rows].
+        second: The features SECOND of the candidates [rows, 2].
+        query: The features ASKED of the query.
+    """
     if not len(chances):
         return 0.0
     return limited(calibration.languages.confidence, top_features(chances, second, query))
@@ -115,6 +127,11 @@ def top_features(chances: Probabilities, second: Rows, query: list[float]) -> li
 
     They are its log-odds, its lead over the next candidate, its cosine in deviations above the mean, the lead of that
     over all other candidates, the cosine itself, and the size of the catalogue.
+
+    Args:
+        chances: The candidates' probabilities [rows]. At least one.
+        second: The features SECOND of the candidates [rows, 2].
+        query: The features ASKED of the query.
     """
     best = int(np.argmax(chances))
     above, cosine = second[best].tolist()

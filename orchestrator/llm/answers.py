@@ -44,7 +44,14 @@ def schema_of(shape: type[BaseModel]) -> Any:
 def response_format(
     shape: type[BaseModel], messages: Sequence[Message], *, structured: bool
 ) -> dict[str, Any]:
-    """Return the parameters that ask for the shape: by its strict JSON schema, or in one more instruction."""
+    """Return the parameters of a chat completion that ask for a shape.
+
+    Args:
+        shape: The model of the answer.
+        messages: The messages of the request.
+        structured: Send the strict JSON schema of the shape. Otherwise, the schema is in a further system message, for
+            endpoints without structured output.
+    """
     schema = schema_of(shape)
     if structured:
         form = {"name": shape.__name__, "strict": True, "schema": schema}

@@ -125,7 +125,16 @@ def surplus(ready: Iterable[C], most_open: int) -> list[C]:
 
 
 def progress_deadline(at: float, begun: float, limit_s: float) -> float:
-    """Return the new deadline of a call that reported progress."""
+    """Return the new deadline of a call that reported progress.
+
+    All times are seconds of the same clock.
+
+    Args:
+        at: The time of the report.
+        begun: The time at which the call began.
+        limit_s: The time limit of a call without reports. Each report extends the call by it, until the call has taken
+            PROGRESS_TIMES as long.
+    """
     return min(begun + PROGRESS_TIMES * limit_s, at + limit_s)
 
 

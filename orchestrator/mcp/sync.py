@@ -151,7 +151,13 @@ class _Listing(NamedTuple):
     file: str = ""
 
     def store(self, store: Store, listed: Sequence[Tool], former: Sequence[Tool]) -> Changes:
-        """Store the listed tools. Each changed definition passes or waits."""
+        """Store the listed tools. Each changed definition passes or waits.
+
+        Args:
+            store: The store.
+            listed: The tools that the server has now.
+            former: The stored tools of the server.
+        """
         tools = judged(store, self.tenant, self.server, self.entry, listed, former)
         return store.replace_server(
             self.tenant, self.server, tools, entry=self.entry, file=self.file

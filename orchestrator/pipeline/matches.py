@@ -103,7 +103,13 @@ def why(
 
 
 def matches_of(state: State, overlap: Overlap, count: int) -> list[Match]:
-    """Return the first `count` matches, in order."""
+    """Return the first `count` matches, in order.
+
+    Args:
+        state: The state with the scores.
+        overlap: The task's words in the best tools, of at least `count` tools if there are as many.
+        count: The maximum number of matches.
+    """
     index = state.task.index
     positions = overlap.positions[:count]
     for_clauses = _for_clauses(state, positions)

@@ -30,6 +30,11 @@ def server_support(servers: Integers, chances: Probabilities, terms: int) -> Pro
 
     A long task usually needs few servers. If a server has a tool that fits one part well, the other parts probably mean
     its tools, too.
+
+    Args:
+        servers: The number of each candidate's server [rows].
+        chances: The candidates' probabilities [rows].
+        terms: The number of terms of the task. All factors are 1 up to SHORT terms.
     """
     if terms <= SHORT:
         return np.ones(len(chances))
@@ -67,6 +72,11 @@ def unasked_changes(
 
     It is below 1 for a deprecated tool, and for a tool that may change something if its part only reads and a
     twin is read-only.
+
+    Args:
+        index: The index.
+        understood: The task.
+        candidates: The candidates of the whole task and of each part.
     """
     reads = [understood.reads, *(part.reads for part in understood.parts)]
     only_reads = candidates.per_row(np.array(reads, np.bool_))

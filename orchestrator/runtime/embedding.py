@@ -124,8 +124,18 @@ class Embedding:
     async def encode(
         self, index: Index, maps: LanguageMaps, texts: Sequence[str]
     ) -> tuple[Vectors | None, str]:
-        """Return the vectors of the encoder for other languages, as `vectors` does. Without the extra, the reason is
-        empty. Tools that take longer than a route should wait are encoded in the background, for later routes.
+        """Return the vectors of the encoder for other languages.
+
+        Tools that take longer than a route should wait are encoded in the background, for later routes.
+
+        Args:
+            index: The index. The encoder reads its tools once.
+            maps: The maps that were fitted for the encoder.
+            texts: The texts to encode.
+
+        Returns:
+            One vector for each text, or None, and the reason. The reason is empty if there are vectors, if this
+            embedder has no such encoder, and if the option `languages` is `off`.
         """
         encoder = second_encoder(self.embedder, maps)
         if encoder is None or self._options.languages == "off":

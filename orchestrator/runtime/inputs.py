@@ -76,6 +76,12 @@ def stores_to_read(
 ) -> Sequence[Source | Store | str | Path]:
     """Return the stores to read. Empty if only a catalogue is given.
 
+    Args:
+        catalogue: The catalogue of the Router. None: it has none.
+        store: The store of the Router. None: `stores`, or the store of the options if there is no catalogue either.
+        stores: Several stores. Empty: `store`.
+        options: The options, with the default store.
+
     Raises:
         InvalidInput: Both `store` and `stores` are given, or nothing.
     """
@@ -127,7 +133,16 @@ def catalogue_with(servers: Collection[str], catalogue: Catalogue | str | Path) 
 def check_parts(
     stores: Sequence[object], capabilities: Sequence[object], embedder: object | None
 ) -> None:
-    """Raise InvalidInput for a part of a Router that has a wrong type."""
+    """Check the types of the parts of a Router.
+
+    Args:
+        stores: The stores.
+        capabilities: The always-available capabilities.
+        embedder: The caller's own embedder. None: the default embedder, which needs no check.
+
+    Raises:
+        InvalidInput: A part has a wrong type.
+    """
     _check_stores(stores)
     _check_capabilities(capabilities)
     if embedder is not None:

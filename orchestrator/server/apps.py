@@ -35,7 +35,13 @@ def interface(tool: Tool, offer: Offer) -> dict[str, Any]:
 
 
 def is_visible_to(audience: str, tool: Tool, offer: Offer) -> bool:
-    """Return True if the tool's server shows it to this audience, `model` or `app`."""
+    """Return True if the tool's server shows it to this audience. A tool without a list of audiences is for both.
+
+    Args:
+        audience: `model` or `app`.
+        tool: The tool.
+        offer: The stored offer of the tool's server.
+    """
     visibility = interface(tool, offer).get("visibility")
     return not isinstance(visibility, list) or audience in visibility
 

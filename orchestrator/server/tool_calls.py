@@ -108,6 +108,14 @@ class ToolCalls:
     ) -> "CallToolResult":
         """Call a tool of the tenant's present catalogue after its approval.
 
+        Args:
+            servers: The tenant's servers.
+            who: The client's conversation.
+            request: The key, the arguments and the callbacks of the call.
+
+        Returns:
+            The tool's result, cut to the maximum size of a result. An error of the tool is a result, too.
+
         Raises:
             UnknownTool: The tenant has no such tool.
             InvalidArguments: The arguments do not fit. `allow` and the connection may raise further errors.

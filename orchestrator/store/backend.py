@@ -60,7 +60,13 @@ class Backend(ABC):
         """
 
     def read(self, tenant: str, ask: Callable[[Points], _Result], part: str = TOOLS) -> _Result:
-        """Return the result of `ask` over the tenant's points."""
+        """Return the result of `ask` over the tenant's points.
+
+        Args:
+            tenant: The tenant.
+            ask: A function of the points. It must not keep them, because they are closed afterwards.
+            part: The part of the store.
+        """
         with self.reading(tenant, part) as points:
             return ask(points)
 

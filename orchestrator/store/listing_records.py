@@ -111,7 +111,14 @@ class ListingRecords:
         return by_server
 
     def keep_offer(self, tenant: str, server: str, entry: str, offer: str) -> None:
-        """Store a server's resources and prompts as JSON text, by the entry that connects it."""
+        """Store a server's resources and prompts.
+
+        Args:
+            tenant: The tenant.
+            server: The name of the server.
+            entry: The identity of the entry that connects the server.
+            offer: The resources and prompts, as JSON text.
+        """
         check_tenant(tenant)
         name = listing_of(server, entry)
         self._update(tenant, point_id("offer", tenant, name), lambda _: offer)
@@ -122,7 +129,16 @@ class ListingRecords:
         return self._backend.read(tenant, lambda points: offers(points, tenant, entries))
 
     def accepted(self, tenant: str, server: str, entry: str) -> dict[str, Tool]:
-        """Return the accepted definitions, by name, of tools that have another definition now or are gone."""
+        """Return the accepted definitions of tools that have another definition now or are gone.
+
+        Args:
+            tenant: The tenant.
+            server: The name of the server.
+            entry: The identity of the entry that listed the server. The choice of tools in the entry does not matter.
+
+        Returns:
+            The definitions by the tool's name. Empty if there is no record.
+        """
         check_tenant(tenant, shared=True)
         point = _accepted_id(tenant, server, entry)
         content = self._backend.read(tenant, lambda points: _content(points, point))

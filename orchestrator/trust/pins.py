@@ -52,6 +52,14 @@ def judged(
     A definition is compared with the accepted one, which the store keeps while another definition waits and while the
     tool is gone. So a change cannot pass in two steps. The accepted definition is stored before the new one is written.
     Definitions from another entry, which the user has replaced, are not compared.
+
+    Args:
+        store: The store with the accepted definitions, which change here. Its `change_policy` decides.
+        tenant: The tenant.
+        server: The name of the server.
+        entry: The identity of the entry that listed the server.
+        listed: The tools that the server has now.
+        stored: The stored tools of the server.
     """
     stored_by_name = {tool.name: tool for tool in stored}
     listed_names = {tool.name for tool in listed}

@@ -66,7 +66,14 @@ def _link(request: Request, number: int) -> str:
 
 
 def page(request: Request, name: str, status: int = 200, **values: Any) -> Response:
-    """Return a page as an answer."""
+    """Return a page as an answer.
+
+    Args:
+        request: The request.
+        name: The name of the template.
+        status: The HTTP status.
+        values: The variables of the template.
+    """
     common = {"tenant": Scope.of(request).tenant, "pages": PAGES, "at": request.url.path}
     template = request.app.state.templates.get_template(name)
     text = template.render(**common, form_token=form_token(request), **values)

@@ -37,7 +37,19 @@ async def apply_plan(
     servers: Mapping[str, Any],
     takeovers: Sequence[Takeover],
 ) -> int:
-    """List the servers, and write the configuration and the clients' files. Return the command's exit code."""
+    """List the servers, and write the configuration and the clients' files.
+
+    Args:
+        workspace: The tenant, and the store for the listed tools.
+        config: The path of the mcpServers file to write.
+        configured: The present mcpServers file. None: the file does not exist.
+        servers: The entries to write, by name.
+        takeovers: The plan for each client's file.
+
+    Returns:
+        The exit code of the command: 0 if all is done, 4 if some servers could not be listed, 1 if no server could be
+        listed or a file could not be written.
+    """
     before = configured.entries if configured else {}
     sourced = _with_sources(
         McpConfig.parse({"mcpServers": servers}, str(config)), takeovers, before

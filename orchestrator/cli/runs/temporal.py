@@ -132,7 +132,19 @@ def _data_converter(url: str) -> "DataConverter":
 async def connect(
     to: Target, plugin: "OrchestratorPlugin | None" = None, runtime: "Runtime | None" = None
 ) -> "Client":
-    """Connect to the server and namespace. The error names the cause and the remedy."""
+    """Connect to the server and namespace, within ten seconds. Each error names the cause and the remedy.
+
+    Args:
+        to: The address, the namespace and the credentials.
+        plugin: The plugin of a process that runs a worker. None: the client only starts and reads runs.
+        runtime: The runtime that serves metrics. None: the default runtime of the process.
+
+    Raises:
+        InvalidInput: The server does not have the namespace.
+        InvalidConfig: The server does not speak TLS.
+        Unauthorised: The server refuses the credentials.
+        Unavailable: The server does not answer, or it refuses requests.
+    """
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
     from temporalio.client import Client
     from temporalio.service import RPCError

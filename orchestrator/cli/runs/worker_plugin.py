@@ -31,6 +31,18 @@ async def make_plugin(
 
     The store is checked at the start, because activities retry an unavailable store for ten minutes. A worker for one
     tenant fails at once if the store does not answer. A worker for every tenant starts without it.
+
+    Args:
+        workspace: The catalogue file or the store, and the mcpServers file.
+        options: The options of the Router.
+        every_tenant: Serve all tenants of the store. Default: only the tenant of the workspace.
+        warm: The number of servers to connect in advance, after each Decision.
+        executors: Functions and Executors by a tool's key, `server:*` or kind.
+        nexus: Whether to serve the Nexus service. True: for all tenants. A list: for these tenants.
+
+    Raises:
+        InvalidInput: A catalogue file is combined with a store.
+        StoreUnavailable: The store of a worker for one tenant does not answer.
     """
     from orchestrator.catalogue.catalogue import Catalogue
     from orchestrator.index.calibration import Fit

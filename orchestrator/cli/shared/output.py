@@ -123,7 +123,16 @@ def present(
 
 
 def write_file(option: str, path: Path, text: str) -> None:
-    """Write a result into the file of an option. Raises InvalidInput if the file cannot be written."""
+    """Write a result into the file of an option.
+
+    Args:
+        option: The name of the option, for the error.
+        path: The file. An existing file is replaced.
+        text: The content.
+
+    Raises:
+        InvalidInput: The file cannot be written.
+    """
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -247,7 +256,14 @@ def print_table(
     footer: Sequence[str] = (),
     **settings: Any,
 ) -> None:
-    """Print a table, as `table` makes it, and lines below it."""
+    """Print a table, as `table` makes it, and lines below it.
+
+    Args:
+        columns: The name of each column.
+        rows: A text, or something that rich renders, for each column.
+        footer: The lines below the table, in a dim colour.
+        settings: Further arguments of `table`.
+    """
     screen = console()
     screen.print(table(columns, rows, **settings))
     if footer:

@@ -82,7 +82,16 @@ def _totals(changes: "Mapping[str, Changes]") -> dict[str, int]:
 
 
 def store_tools(store: "Store", tenant: str, tools: "Catalogue") -> "dict[str, Changes]":
-    """Replace the tools of the servers that occur in `tools`, with progress on standard error."""
+    """Replace the tools of the servers that occur in `tools`, with progress on standard error.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+        tools: All tools that these servers have from now on.
+
+    Returns:
+        The changes by server.
+    """
     from orchestrator.runtime.index_cache import save_index
 
     by_server = {server: tools.of_server(server) for server in tools.places}

@@ -25,7 +25,13 @@ def audited(event: str, tenant: str, **fields: Any) -> None:
 
 
 def audited_all(event: str, tenant: str, about: Iterable[Mapping[str, Any]]) -> None:
-    """Write a line for each of the things that this user's command did."""
+    """Write a line of the audit log for each of the things that this user's command did, if there is a log.
+
+    Args:
+        event: The kind of event, which all lines have.
+        tenant: The tenant.
+        about: The further fields of each line.
+    """
     log = Audit.named(Options.from_env().audit)
     if log:
         actor = f"command of {os_user() or 'an unknown user'}"

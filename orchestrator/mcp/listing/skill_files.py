@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
 
 async def read_skill(session: Session, skill: Skill, path: str) -> "CallToolResult | None":
-    """Return a file of a skill as the result of a call, or None if the file differs from the entry of its skill."""
+    """Return a file of a skill as the result of a call.
+
+    Args:
+        session: The session with the skill's server.
+        skill: The entry of the skill.
+        path: The path of the file below the skill. Empty: the file `SKILL.md`.
+
+    Returns:
+        The file's text. An error if the skill has no such file. None if the file differs from the digest in the entry.
+    """
     path = path or FILE
     if skill.files and path not in skill.files:
         return _text(

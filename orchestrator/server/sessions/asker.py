@@ -56,7 +56,16 @@ class InputRequired(Exception):
 
 
 def answer_in_request(params: Any, question_id: str, question: InputRequest) -> InputResponse:
-    """Return the answer that a repeated request of 2026-07-28 has. Raises InputRequired if it has none."""
+    """Return the answer that a repeated request of 2026-07-28 has.
+
+    Args:
+        params: The request's parameters.
+        question_id: The id of the question, which is the same in each repetition.
+        question: The question to ask if the request has no answer.
+
+    Raises:
+        InputRequired: The request has no answer to the question.
+    """
     answer: InputResponse | None = (params.input_responses or {}).get(question_id)
     if answer is None:
         raise InputRequired(InputRequiredResult(input_requests={question_id: question}))
@@ -128,7 +137,13 @@ class ClientAsker:
             self.questions[question_id][1].set_result(answers[question_id])
 
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Pass the progress of a call on. A client that has a handle polls it."""
+        """Pass the progress of a call on. A client that has a handle polls it.
+
+        Args:
+            progress: The progress so far, in the server's own unit.
+            total: The progress at the end. None: the server does not know it.
+            message: The server's message, or None. Secrets in it are masked.
+        """
         message = message and self.fixed.redact(message)
         if not self.is_handed_over:
             await self.context.session.report_progress(progress, total, message)

@@ -31,7 +31,13 @@ class PendingCalls:
         self._calls: dict[str, PendingCall] = {}
 
     def add(self, call: PendingCall, *, limit: int, seconds: float) -> None:
-        """Keep a call for these seconds."""
+        """Keep a call until its client comes back.
+
+        Args:
+            call: The call.
+            limit: The maximum number of calls of all tenants.
+            seconds: The number of seconds after which the call is cancelled.
+        """
         self._calls[call.id] = call
         # A client may never come back.
         asyncio.get_running_loop().call_later(seconds, self._cancel, call.id)

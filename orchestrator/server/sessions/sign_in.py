@@ -80,7 +80,13 @@ class SignIns:
 async def has_signed_in(
     sign_in: SignIn, server: str, context: Context, params: CallToolRequestParams
 ) -> bool:
-    """Show the client's user the link to sign in to a server, and return whether they signed in.
+    """Show the client's user the link to sign in to a server, and return True if the user signed in.
+
+    Args:
+        sign_in: The sign-in that is under way.
+        server: The name of the server.
+        context: The request's context.
+        params: The request's parameters, with the answer of a client that repeats the call.
 
     Raises:
         InputRequired: The client of 2026-07-28 has to show the link, and then to repeat the call.

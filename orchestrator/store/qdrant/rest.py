@@ -49,7 +49,13 @@ class Connections:
         self._client: Client | None = None
 
     def send(self, method: str, path: str, content: bytes | None, timeout_s: float) -> bytes:
-        """Return the body of the server's answer.
+        """Return the body of the server's answer. The request is sent once.
+
+        Args:
+            method: The HTTP method.
+            path: The path below the address.
+            content: The body, as JSON. None: no body.
+            timeout_s: Seconds to wait for the answer.
 
         Raises:
             Refused: The server answered with a status other than 200, or its answer is larger than 64 MiB.
@@ -158,7 +164,17 @@ class Rest:
         return str(json.loads(self.send("GET", "/"))["version"])
 
     def send(self, method: str, path: str, content: bytes | None = None) -> bytes:
-        """Return the body of the server's answer. It fails as `ask` does."""
+        """Return the body of the server's answer.
+
+        Args:
+            method: The HTTP method.
+            path: The path below the address.
+            content: The body, as JSON. None: no body.
+
+        Raises:
+            Refused: The server answered with a status other than 200.
+            OSError: The server cannot be reached. A late answer is a TimeoutError.
+        """
         connections = self.connections
         return connections.retries.run(
             lambda: connections.send(method, path, content, connections.timeout_s),

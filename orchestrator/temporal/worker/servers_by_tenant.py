@@ -143,7 +143,16 @@ class ServersByTenant:
     async def has_changed(
         self, connections: "Connections", call: ToolCall, before: "ServerSpec | None"
     ) -> bool:
-        """Read the configuration again, and return True if the entry of the call's server has changed."""
+        """Read the configuration again, and return True if the entry of the call's server has changed.
+
+        Args:
+            connections: The tenant's connections. They take the new configuration.
+            call: The call that failed.
+            before: The entry that the call used. None: the server had none.
+
+        Returns:
+            False, too, if the configuration cannot be read.
+        """
         try:
             config = await self.read(call.tenant)
             connections.renew(_NO_SERVERS if config is None else config)
