@@ -56,7 +56,7 @@ class Attempt:
 
     @property
     def number(self) -> int:
-        """The number of this attempt, without those that went back to the queue."""
+        """The number of this attempt, without the attempts that went back to the queue."""
         return self.taken - self.waits
 
     @property
@@ -65,11 +65,11 @@ class Attempt:
         return ({WAITS: self.waits},) if self.waits else ()
 
     def note_unsent(self) -> None:
-        """Tell the next attempt that this one sent nothing."""
+        """Record, for the next attempt, that this attempt sent nothing."""
         activity.heartbeat({WAITS: self.waits, UNSENT: self.taken})
 
     def note_wait(self) -> None:
-        """Tell the next attempt that this one only waited for a turn."""
+        """Record, for the next attempt, that this attempt only waited for a turn."""
         activity.heartbeat({WAITS: self.waits + 1, UNSENT: self.taken})
 
     def until_turn(self) -> timedelta:

@@ -1,12 +1,13 @@
 """Heartbeats of running activities: from their event loop or, while that is blocked, from a thread.
 
 They go through the client, because a worker holds heartbeats back for up to 80 % of the heartbeat timeout. So the
-server knows that the work goes on, and a cancellation arrives within a second or two, whatever the user's worker sets.
-The worker must hear of them, too: it cancels an activity by itself after the heartbeat timeout and five seconds. It
-hears of them once that time comes near. From then on a cancellation may take 80 % of the heartbeat timeout.
+server knows that the activity is running, and a cancellation arrives within a second or two, independent of the
+settings of the user's worker. The worker needs heartbeats, too: it cancels an activity by itself after the heartbeat
+timeout and five seconds. It gets them when that time comes near. From then on a cancellation may take 80 % of the
+heartbeat timeout.
 
-A function that blocks the loop must not cost the other calls a second attempt, so a thread stands in for the loop. It
-stops after GIVE_UP_S. Then the server gives the calls of this worker to others, because the loop may never come back.
+A function that blocks the loop must not cost the other calls a second attempt, so a thread replaces the loop. It stops
+after GIVE_UP_S. Then the server gives the calls of this worker to others, because the loop may never come back.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ class _Pulse:
 
     Attributes:
         handle: Sends heartbeats through the client.
-        details: What each heartbeat tells the next attempt.
+        details: The note that each heartbeat leaves for the next attempt.
         every_s: Seconds between two heartbeats.
         alone_s: Seconds for which the worker does without heartbeats.
         thread: The thread of the activity's event loop.
@@ -168,7 +169,7 @@ _LIBRARIES = tuple(
 
 
 def users_frame(innermost: FrameType | None) -> FrameType | None:
-    """Return the innermost frame of the user's own code in what an event loop runs. None: only libraries run.
+    """Return the innermost frame of the user's own code that an event loop runs. None: only libraries run.
 
     It is the innermost frame that is neither ours nor a library's. A function of an installed package counts as the
     user's if our executor called it.
@@ -203,11 +204,11 @@ def _is_in(frame: FrameType, folders: Sequence[str]) -> bool:
 
 @asynccontextmanager
 async def beating(details: tuple[Any, ...] = ()) -> AsyncIterator[None]:
-    """Send heartbeats until the work is done: at least four in each heartbeat timeout of this activity,
-    and one per second.
+    """Send heartbeats until the work is done, at least four in each heartbeat timeout of this activity, and one per
+    second.
 
     Args:
-        details: What each heartbeat tells the next attempt.
+        details: The note that each heartbeat leaves for the next attempt.
     """
     info = activity.info()
     if info.heartbeat_timeout is None:

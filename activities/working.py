@@ -123,7 +123,7 @@ def _failure(error: Exception, attempt: Attempt, *, again: bool) -> ApplicationE
 
 
 def _delay(error: Exception, attempt: Attempt) -> timedelta | None:
-    """Return the time until the next attempt. None: as the retry policy says."""
+    """Return the time until the next attempt. None: the retry policy determines it."""
     if isinstance(error, Unavailable) and error.retry_after_s is not None:
         return timedelta(seconds=error.retry_after_s)
     if isinstance(error, Busy):

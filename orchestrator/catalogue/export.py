@@ -168,7 +168,7 @@ def parameters(tool: Tool) -> dict[str, Any]:
 
 
 def offered_schema(tool: Tool) -> dict[str, Any]:
-    """Return the tool's input schema as each provider accepts it. `own_arguments` reads what a model makes of it."""
+    """Return the tool's input schema as each provider accepts it. `own_arguments` reads the arguments of a call."""
     return with_plain_names(accepted(as_object(tool)))
 
 

@@ -288,7 +288,7 @@ class OpenApi:
             inputs.has_whole_body = True
 
     def _add_schema(self, inputs: "_Inputs", schema: Any, is_required: bool) -> None:
-        """Add the fields of a body, or the whole body if it is no object with fields of its own."""
+        """Add the fields of a body. A body without fields, or with a field of a taken name, is added as a whole."""
         body = _mapping(self._resolved(schema))
         properties = _mapping(body.get("properties"))
         if (
@@ -387,7 +387,7 @@ def _parameter_schema(parameter: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _address(servers: Any) -> str:
-    """Return the first address of a list of servers, with the defaults of its variables. Empty: there is none."""
+    """Return the first address of a list of servers, with the defaults of its variables. Empty: it has no address."""
     if not isinstance(servers, list) or not servers:
         return ""
     server = _mapping(servers[0])
@@ -400,7 +400,7 @@ def _address(servers: Any) -> str:
 
 
 def _with_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema in which `nullable` of OpenAPI 3.0 is a type of its own."""
+    """Return a schema in which `nullable` of OpenAPI 3.0 is a further type."""
     if schema.get("nullable") is not True or not isinstance(schema.get("type"), str):
         return schema
     others = {key: value for key, value in schema.items() if key != "nullable"}

@@ -162,5 +162,5 @@ def _form_fields(value: Any, name: str = "") -> Iterator[QueryField]:
 
 
 def _plain_text(value: Any) -> str:
-    """Return a value as it stands in an address, a header or a form."""
+    """Return the text of a value in an address, a header or a form."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

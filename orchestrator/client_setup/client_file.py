@@ -61,10 +61,10 @@ class ClientFile:
         return self.client.key in _content(self.client, self.text)
 
     def with_entries(self, entries: Mapping[str, Any]) -> str:
-        """Return the text with these servers in place of its own, and everything else unchanged.
+        """Return the text with these servers in place of its own. All other content is unchanged.
 
         Raises:
-            EditByHand: Something else would change, or a comment would be lost.
+            EditByHand: Other content would change, or a comment would be lost.
         """
         if entries == self.entries and (self.has_entries or not entries):
             return self.text

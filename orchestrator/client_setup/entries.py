@@ -53,7 +53,7 @@ def translated(client: Client, entry: Any) -> Any:
 
 
 def _with_split_command(client: Client, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry whose command is one text, with its arguments beside it."""
+    """Return an entry in which the command is one text, and the arguments are a list."""
     command = entry.get("command")
     if client.joined and isinstance(command, list) and command:
         return {**entry, "command": command[0], "args": command[1:]}

@@ -1,7 +1,8 @@
 """A client's JSON file, in which the servers are replaced and comments and trailing commas stay.
 
-A file that a program wrote (Claude Code's has several megabytes) is what the standard library writes again. Any other
-file is read by `json5`, which keeps comments and blanks as parts of its tree:
+If the standard library writes exactly the same text, a program wrote the file (Claude Code's has several megabytes),
+and the standard library writes it again. Any other file is read by `json5`, which keeps comments and blanks as parts of
+its tree:
 
     { /* leading */ "a": 1 /* after a */ , /* before b */ "b": 2 , /* after the comma */ }
 """
@@ -152,7 +153,7 @@ def _indent(node: "JSONObject") -> str:
 def _kept(
     members: Sequence[_Member], end: list[Any], entries: Container[str], indent: str
 ) -> tuple[list[_Member], list[Any]]:
-    """Return the members that stay, and the object's end, with the comments that stood before removed members."""
+    """Return the members that stay, and the object's end, with the comments before the removed members."""
     kept: list[_Member] = []
     carried: list[Any] = []
     follows_removed = False
@@ -183,7 +184,7 @@ def _up_to_last_comment(gap: list[Any]) -> list[Any]:
 
 
 def _joined(first: list[Any], then: list[Any], indent: str) -> list[Any]:
-    """Return two gaps as one, with a new line between where a comment would swallow what follows."""
+    """Return two gaps as one, with a new line between them if a comment would swallow the second gap."""
     if first and not (then and isinstance(then[0], str) and "\n" in then[0]):
         return [*first, f"\n{indent}", *then]
     return [*first, *then]

@@ -113,7 +113,7 @@ class RegistryEntry:
 
     @property
     def in_words(self) -> str:
-        """What the entry runs or reaches."""
+        """The command that the entry runs, or the address that it connects."""
         if url := self.entry.get("url"):
             return f"connect {url}"
         return f"run: {self.entry['command']} {' '.join(self.entry['args'])}"
@@ -199,7 +199,7 @@ def _words(arguments: Sequence[Argument], variables: list[Variable]) -> list[str
 
 
 def _value(variable: Variable, name: str, variables: list[Variable]) -> str:
-    """Return a value, with `${NAME}` for what the user gives. Adds that to `variables`."""
+    """Return a value, with `${NAME}` for each value that the user must give. Adds the name to `variables`."""
     if variable.value is not None:
         return _filled(variable.value, variable.variables, variables)
     reference = _variable_name(name)

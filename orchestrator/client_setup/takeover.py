@@ -106,7 +106,7 @@ class Takeover:
         """Return the file's text with the toolroute entry in place of the servers that are taken over.
 
         Raises:
-            EditByHand: Something else of the file would change.
+            EditByHand: Other content of the file would change.
         """
         gone = {move.server for move in self.moved}
         stays = {name: entry for name, entry in self.file.entries.items() if name not in gone}
@@ -199,6 +199,6 @@ def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
 
 
 def _reference(client: Client, variable: re.Match[str]) -> str:
-    """Return a variable as the client writes it. One that is not set is empty there, and the default stands in."""
+    """Return a variable in the client's notation. A variable that is not set becomes empty, so its default applies."""
     name = variable["name"]
     return f"${{env:{name}}}" if client.namespaced and name not in _OF_EDITOR else variable[0]

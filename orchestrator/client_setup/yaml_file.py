@@ -1,4 +1,4 @@
-"""A client's YAML file (Continue, Goose), in which the block of the servers is written anew and other lines stay.
+"""A client's YAML file (Continue, Goose), in which the block of the servers is replaced and other lines stay.
 
     extensions:            # a mapping by name (Goose)
       docs: {uri: https://mcp.example/mcp}

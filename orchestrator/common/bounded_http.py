@@ -1,7 +1,7 @@
 """HTTP clients with a limit of bytes, after unpacking, and of seconds for each answer.
 
-The library reads an answer to its end, and its own timeout starts again with every byte. The limits are set by a hook
-on each response, so that they also hold for the requests that a sign-in sends in between:
+The library reads an answer to its end, and its own timeout starts again with every byte. A hook on each response sets
+the limits, so that they also apply to the requests of a sign-in:
 
     client = httpx2.AsyncClient(headers=ACCEPTED, event_hooks={"response": [limit_async(2**20)]})
 """

@@ -33,7 +33,7 @@ class Give:
     """The remedy that errors name for a field, and its limits. Only fields with a remedy are checked.
 
     A list is allowed for a tuple, and any mapping for a dict. NaN and infinity are not numbers. The limits are
-    pydantic's. They stand here because the import of `annotated_types` takes a new process 15 ms.
+    pydantic's. They are repeated here because the import of `annotated_types` takes a new process 15 ms.
     """
 
     wanted: str

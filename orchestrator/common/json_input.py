@@ -133,7 +133,7 @@ _NEARLY = 0.85
 def nearly(name: str, known: Iterable[str]) -> str:
     """Return the known name of which this name is a typing error, or which it has in another case.
 
-    Empty if there is none.
+    Empty if no known name is near enough.
     """
     return _nearest(name, tuple(known))
 
@@ -175,7 +175,7 @@ def check_known(what: str, names: Iterable[str], known: Collection[str]) -> None
 
 
 def shortened(names: Collection[str]) -> str:
-    """Return a list of names for an error, and the number of those that are left out."""
+    """Return a list of names for an error, and the number of the names that are left out."""
     first = list(names)[:MOST_LISTED]
     rest = len(names) - len(first)
     return ", ".join(first) + (f" and {rest:,} more" if rest else "")

@@ -1,8 +1,8 @@
 """Keys of tools: `server:name`, or only the name of a tool without a server, such as a local function.
 
 A server chooses the names of its tools. So keys and names are compared in one normal form where a difference must not
-let a tool pass: a rule such as `!box:delete_*` must also hold for `Delete_repo`, `delete-repo`, a full-width
-`ｄelete_repo`, a Cyrillic `dеlete_repo`, and names with an invisible character or a blank.
+let a tool pass. A rule such as `!box:delete_*` also excludes `Delete_repo`, `delete-repo`, a full-width `ｄelete_repo`,
+a Cyrillic `dеlete_repo`, and names with an invisible character or a blank.
 """
 
 import unicodedata

@@ -1,4 +1,4 @@
-"""A dict of limited length, for what is known of clients that may never say goodbye."""
+"""A dict of limited length, for the state of clients that may end without a message."""
 
 from collections import OrderedDict
 from typing import TypeVar

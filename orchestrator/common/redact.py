@@ -111,7 +111,7 @@ class Secrets:
         return value
 
     def _redact_base64(self, text: str) -> str:
-        """Return base64 whose content has no secret. Another text is redacted as it stands."""
+        """Return base64 whose content has no secret. A text that is not base64 is redacted directly."""
         try:
             content = base64.b64decode(text, validate=True)
         except ValueError:
@@ -296,7 +296,7 @@ def _percent_pattern(byte: int) -> str:
 
 
 def _json_forms(text: str) -> Iterator[str]:
-    """Yield a text as it stands in JSON, and in JSON that is itself a text of JSON."""
+    """Yield the forms of a text in JSON, and in JSON that is itself a text of JSON."""
     forms = {text}
     for _ in range(_JSON_LEVELS):
         forms = {
@@ -308,9 +308,10 @@ def _json_forms(text: str) -> Iterator[str]:
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """Yield a value in base64, as it stands behind no, one and two other bytes, at the end of a text or within.
+    """Yield the forms of a value in base64: after zero, one and two other bytes, at the end of a text and before its
+    end.
 
-    The characters that also depend on the bytes beside the value are left out.
+    The characters that also depend on the bytes next to the value are left out.
     """
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + value).decode()

@@ -1,4 +1,4 @@
-"""Who asks: the names of tenants, and the user who runs this process.
+"""The names of tenants, and the user who runs this process.
 
 Every index, cache, search, count and connection belongs to exactly one tenant.
 """

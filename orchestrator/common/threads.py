@@ -55,7 +55,7 @@ def _finished(work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
 
 
 def now(work: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine and return its result, for callers that are not async, whatever event loop runs around them."""
+    """Run a coroutine and return its result, for callers that are not async. A running event loop does not matter."""
     loop = _loop(os.getpid())
     with suppress(RuntimeError):  # No loop runs in this thread.
         if asyncio.get_running_loop() is loop:

@@ -145,13 +145,13 @@ class Experience:
     ) -> Recalled | None:
         """Return the past tasks similar to this vector with the effect of their votes, or None without similar tasks.
 
-        If similar tasks come from several people, or from a heavy user, a person's third and further tasks come last,
-        one person's tasks weigh no more than the second person's, and a person's votes are `agreed` only as far as
-        another person shares them.
+        If similar tasks come from several people, or from a heavy user, a person's third and further tasks come last.
+        One person's tasks then weigh no more than the second person's. `agreed` is the part of a person's votes that
+        another person shares.
 
         Args:
             vector: The task's vector.
-            known: Returns True for tools whose votes count.
+            is_known: Returns True for tools whose votes count.
             asker: The person who asks.
         """
         if len(vector) != len(self.vectors):
@@ -207,7 +207,7 @@ def _near_tasks(
 
 
 def _is_alone(name: Name, people: Collection[str], past: Sequence[PastTask], asker: str) -> bool:
-    """Return True if a single task speaks for a tool, or only tasks of one person who is not the asker.
+    """Return True if only a single task used a tool, or only tasks of one person who is not the asker.
 
     Tasks without a person come from the program or the operator that owns the past, so they count as the asker's.
     """

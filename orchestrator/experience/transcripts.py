@@ -52,7 +52,7 @@ def message(record: Object) -> dict[str, Any]:
 
 
 def text_blocks(content: Any) -> list[Object]:
-    """Return a message's content as blocks, also where it is a text. What is no block is left out."""
+    """Return a message's content as blocks. A text becomes one block, and parts that are no blocks are left out."""
     if isinstance(content, str):
         return [{"text": content}]
     if not isinstance(content, list):

@@ -107,8 +107,8 @@ def damped(odds: Values, most: float) -> Values:
 def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> float:
     """Return the weight with which past tasks rank each other's tools best, the smallest of equal ones.
 
-    Each task of a sample is ranked twice: by the votes of all other tasks, and by those of the tasks that used none of
-    its tools, as if its tools were new. The measure is nDCG@5 over both rankings.
+    Each task of a sample is ranked twice. The first ranking has the votes of all other tasks. The second one has only
+    the votes of tasks that used none of its tools, as if its tools were new. The measure is nDCG@5 over both rankings.
 
     Args:
         tasks: The past tasks, oldest first.

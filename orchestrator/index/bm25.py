@@ -368,8 +368,8 @@ def side_by_side(terms: Iterable[str], weights: Mapping[str, float]) -> dict[Pai
 class Bigrams:
     """The bigrams of each document within a field, each once.
 
-    A bigram of a document is one number, `(first term * terms + second term) * documents + document`, so the documents
-    of a bigram stand side by side.
+    A bigram of a document is one number, `(first term * terms + second term) * documents + document`, so the numbers of
+    one bigram are neighbours.
 
     Attributes:
         keys: These numbers, in ascending order.

@@ -79,7 +79,7 @@ class LogisticMap:
             probabilities: The candidates' probabilities.
             rows: Their features.
             query: The query's features.
-            unfamiliar: The share of the query's tokens that the embedder hardly knows.
+            unfamiliar: The share of the query's tokens that the embedder does not know well, 0 to 1.
         """
         if not len(probabilities):
             return 0.0
@@ -313,11 +313,11 @@ def top_features(
 ) -> list[float]:
     """Return the features GATE, or CONFIDENCE if the candidates' rows include the semantic features.
 
-    They are the best candidate's log-odds, its lead over the second one in log-odds, the log of the sum of all
-    probabilities, the second one's share of the two, and the weight of the query's words in the best candidate. `far`
-    is its cosine's distance below FAR, `long` is log_terms above LONG, and `surest` its best log-odds for the whole or
-    a part. `strange` is the share of tokens that the embedder hardly knows, multiplied by the share of words that no
-    tool has.
+    The first ones are the best candidate's log-odds, its lead over the second candidate in log-odds, and the log of the
+    sum of all probabilities. Then come the second candidate's share of both probabilities, and the weight of the
+    query's words in the best candidate. `far` is its cosine's distance below FAR, `long` is log_terms above LONG, and
+    `surest` its best log-odds for the whole or a part. `strange` is the share of tokens that the embedder does not
+    know well, multiplied by the share of words that no tool has.
 
     Args:
         probabilities: The candidates' probabilities.
@@ -362,9 +362,10 @@ the distance to the other tools."""
 def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> float:
     """Return an upper limit of the gate's confidence in the keyword leg's best candidate.
 
-    It is twice the share of the query's words in the candidate, little more than the candidate's own probability, and 0
-    for hardly more than one word. "why does this SELECT take so long" shares one word in three with a tool that takes
-    screenshots, and the maps were fitted to queries whose tool exists.
+    It is at most twice the share of the query's words in the candidate, and at most ABOVE more than the candidate's own
+    probability. It is 0 if the candidate has too few of the words. The maps need this limit, because they were fitted
+    to queries whose tool exists: "why does this SELECT take so long" shares one word in three with a tool that takes
+    screenshots.
 
     Args:
         probabilities: The candidates' probabilities.
@@ -391,8 +392,8 @@ def most_by_meaning(
     In a catalogue of five tools one tool is always far ahead, even for a meaningless query. On small catalogues from
     the development sets, 8 % of the best tools without a shared word were right at a cosine of .25, and 56 % at .45. Of
     the tools with a shared word, none was right below .1. If a query is as similar to requests that need no tool as to
-    its best tool ("good morning", and "last good version"), the limit is .3, and from .1 more similar it is 0. Of 6,034
-    queries this affects ten, and six of these are right.
+    its best tool ("good morning", and "last good version"), the limit is .3. If it is more similar by .1, the limit is
+    0. Of 6,034 queries this affects ten, and six of these are right.
 
     Args:
         probabilities: The candidates' probabilities.

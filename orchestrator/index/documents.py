@@ -124,7 +124,7 @@ class Documents:
     """
 
     def __init__(self, tools: Sequence[Tool], earlier: "Documents | None" = None) -> None:
-        """Take over what an earlier catalogue's documents have of these tools."""
+        """Reuse an earlier catalogue's documents of these tools."""
         self._tools = tools
         self.hashes = [tool.hash for tool in tools]
         self.known: dict[str, Document] = {}

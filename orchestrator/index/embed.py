@@ -189,7 +189,7 @@ def contrast_of(embedder: Embedder) -> NDArray[np.float32] | None:
 
 
 def unfamiliar_to(embedder: Embedder, text: str) -> float | None:
-    """Return the share of a text that the embedder hardly knows, or None for an embedder that does not show tokens."""
+    """Return the share of a text's tokens that the embedder does not know well, 0 to 1. None: it shows no tokens."""
     return embedder.unfamiliar(text) if isinstance(embedder, StaticEmbedder) else None
 
 
@@ -272,8 +272,8 @@ class StaticEmbedder:
     def unfamiliar(self, text: str) -> float:
         """Return the share of the tokens of a text's words that are unknown or only continue a word, 0 to 1.
 
-        The tokenizer knows most words of its training languages: the share is .03 to .08 in English requests, .3 to .6
-        in languages that it splits into pieces, and .8 in scripts that it does not have.
+        The tokenizer knows most words of its training languages. The share is .03 to .08 in English requests, and .3 to
+        .6 in languages that it splits into pieces. In scripts that it does not have, it is .8.
         """
         words = " ".join(_WORD.findall(text[:_MAX_CHARS]))
         (ids,) = self._ids([words])

@@ -1,7 +1,7 @@
 """Safety: texts of a tool that are meant for the model or for the ranking, and the tool without them.
 
-A tool is flagged when a text of it acts on the model. An act has a form that a person can check: text that is hidden
-or encoded, data from elsewhere for a parameter or an address, or an order that is not quoted. The names of other
+A tool is flagged when a text of it acts on the model. A person can check the form of an act: text that is hidden or
+encoded, data from elsewhere for a parameter or an address, or an order that is not quoted. The names of other
 servers' tools are no evidence, because a stranger chooses them: a server with tools called `GitHub` and `head_branch`
 would flag every tool that mentions these words. Texts that only mention such things (a quoted order, a private path, a
 password) are no act: `mentions` names them, and they cost the tool nothing. `python -m research.flags` counts how many
@@ -260,7 +260,7 @@ def _order_about(objects: re.Pattern[str], order: re.Pattern[str], text: str) ->
 
 
 def _reads_private(sentence: str) -> bool:
-    """Return True if a sentence orders to read or pass on a private place, which stands before or behind the verb."""
+    """Return True if a sentence orders to read or pass on a private place, which comes before or after the verb."""
     if _order_about(_PRIVATE_PLACE, _GIVE_PLACE, sentence):
         return True
     places = _PRIVATE_PLACE.finditer(sentence)
@@ -309,7 +309,7 @@ def _hidden(text: str) -> Iterator[str]:
 
 
 def _unseen(text: str) -> Iterator[int]:
-    """Yield invisible characters beside ASCII text."""
+    """Yield the positions of invisible characters next to ASCII text."""
     for match in _NOT_ASCII.finditer(text):
         place, char = match.start(), match.group()
         if char not in _SEEN and unicodedata.category(char) in _UNSEEN:
@@ -404,7 +404,7 @@ def _with_accepted_texts(tool: Tool) -> Tool:
 
 
 def _without_tagged(text: str) -> str:
-    """Return the text without its tags in capitals and what they surround, in one pass."""
+    """Return the text without its tags in capitals and their content, in one pass."""
     last_closing = {match[1]: match.start() for match in _CLOSING.finditer(text)}
     kept: list[str] = []
     end = 0

@@ -102,6 +102,8 @@ class Prerequisites:
     """The requirements between one catalogue's tools, computed for each tool on first use.
 
     Args:
+        documents: The texts of the tools.
+        positions: The position of each tool, by key.
         places: The positions of each server's tools.
         named: The positions of the tools whose name or server has a term.
     """

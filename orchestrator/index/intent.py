@@ -1,8 +1,8 @@
 """Intent: tools that are known to be read-only, and the words that begin an action.
 
-A word is an action if tools are named and described by it (`create_issue`: "Create a new issue"), in this catalogue, or
-in public catalogues and labelled tasks (`data/actions.txt`, counted by `python -m research.actions`). Only the reading
-verbs are a hand-written list, because approval depends on them.
+A word is an action if tools of this catalogue are named and described by it (`create_issue`: "Create a new issue"). So
+is a word of `data/actions.txt`, from public catalogues and labelled tasks (`python -m research.actions`). Only the
+reading verbs are a hand-written list, because approval depends on them.
 """
 
 from functools import cache

@@ -205,7 +205,7 @@ def language_encoder() -> LanguageEncoder:
 
 
 def second_encoder(embedder: Embedder, maps: LanguageMaps | None = None) -> LanguageEncoder | None:
-    """Return the encoder beside this embedder: None without the extra, or for an embedder that its maps do not know.
+    """Return the second encoder for this embedder. None without the extra, or if its maps do not know the embedder.
 
     Args:
         embedder: The embedder.

@@ -2,9 +2,9 @@
 
 Identifiers are split at camelCase, snake_case and kebab-case and also kept whole ("GitHub" gives github, git, hub).
 Scripts without spaces between words give character pairs. Words are stemmed with Snowball's stemmer for their script.
-Synonyms that the stemmer keeps apart share one term, and an acronym also has the terms of its words
-(`data/variants.txt`, without words that have another meaning in a tool, a name or another language: "app", "temp",
-"os"). An unknown word in a task is read as a word of the catalogue if only that word is one edit away.
+Synonyms with different stems share one term, and an acronym also has the terms of its words (`data/variants.txt`). The
+list has no words with another meaning in a tool, a name or another language: "app", "temp", "os". An unknown word in a
+task is read as a word of the catalogue if only that word is one edit away.
 """
 
 import json

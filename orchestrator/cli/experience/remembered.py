@@ -10,7 +10,7 @@ from orchestrator.store.outcomes import StoredOutcomes
 
 
 def read_remembered(workspace: Workspace) -> StoredOutcomes:
-    """Return the tenant's tasks. Warns of those that cannot be read."""
+    """Return the tenant's tasks. Prints a warning if tasks cannot be read."""
     stored = workspace.known_store().outcomes.read(workspace.tenant)
     if stored.damaged:
         remedy = "Remove them with `toolroute experience forget --before`"

@@ -294,7 +294,7 @@ class _Installation:
 
 
 def _tried(embedder: Embedder) -> str:
-    """Return what an embedder is, and its time for one text."""
+    """Return the id and the dimension of an embedder, and its time for one text."""
     embedder.embed(["a first text opens the model"])
     started = time.perf_counter()
     embedder.embed(["find the invoice of last month and send it to the accountant"])

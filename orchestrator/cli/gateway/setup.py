@@ -178,7 +178,7 @@ def _show_plan(plan: dict[str, Any]) -> None:
 
 
 def _note_further_clients(of_project: Sequence[ClientFile], *, all_clients: bool) -> None:
-    """Name what stays connected beside toolroute: servers of the project, and clients without a file."""
+    """Name the servers that clients still connect directly: servers of the project, and of clients without a file."""
     for file in of_project:
         names = [name for name in file.entries if name != OURS]
         if names:

@@ -158,7 +158,7 @@ def _profiles_in(configured: ClientFile, text: str) -> ClientFile:
 
 
 def _write_client(takeover: Takeover, command: Sequence[str]) -> bool:
-    """Put the toolroute entry into a client's file as it is now. Some clients rewrite their file all the time."""
+    """Put the toolroute entry into the present file of a client. Some clients rewrite their file all the time."""
     client = takeover.file.client
     command = [*command, "--profile", client.name]
     try:

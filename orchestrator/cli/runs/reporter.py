@@ -1,4 +1,4 @@
-"""Reports a run on standard error while it goes on, and asks the person at the terminal where a step needs approval."""
+"""Reports the progress of a run on standard error, and asks the person at the terminal if a step needs approval."""
 
 import asyncio
 import os
@@ -178,7 +178,7 @@ class RunReporter:
         await asyncio.shield(self._answering)
 
     async def _pass_on(self, step: StepProgress, *, allowed: bool) -> None:
-        """Tell the run what the person answered."""
+        """Send the person's answer to the run."""
         approval = Approval(step=step.step, digest=step.digest, allowed=allowed, by="the terminal")
         try:
             await self._client.answer(self.handle.id, approval)

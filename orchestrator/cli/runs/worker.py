@@ -238,6 +238,7 @@ def make_worker(
         task_queue: The task queue to serve.
         release: The worker's deployment version, from `released`.
         grace_s: Seconds that running activities have to end at shutdown.
+        limits: Further options of the Worker, such as `max_concurrent_activities`.
     """
     from temporalio.worker import Worker
 

@@ -1,4 +1,4 @@
-"""Command line options that several commands share, and the objects that they stand for."""
+"""Command line options that several commands share, and the objects that commands receive in their place."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -217,7 +217,7 @@ def taking(*groups: str) -> Callable[[Command], Command]:
 
 
 def _arguments(groups: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
-    """Move the values of the shared options out of `values`, into the objects that they stand for."""
+    """Move the values of the shared options out of `values`, into the objects that the command receives."""
     arguments: dict[str, Any] = {}
     if {"tenant", "sources", "owner"}.intersection(groups):
         names = ("catalogue", "store", "config", "tenant", "organization", "user")

@@ -65,7 +65,7 @@ class _Connected:
         self._bar(self._done, self._total)
 
     async def show_phases(self) -> None:
-        """Show what the other servers do, again and again."""
+        """Show the phases of the other servers, again and again."""
         is_terminal = sys.stderr.isatty()
         while True:
             await asyncio.sleep(1 if is_terminal else _LINE_S)

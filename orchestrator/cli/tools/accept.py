@@ -89,7 +89,7 @@ def _chosen_tools(
 
 
 def _show_to_accept(store: Store, tenant: str, chosen: Mapping[str, Tool]) -> None:
-    """Show, on standard error, what the user is about to accept."""
+    """Show, on standard error, the definitions that the user is about to accept."""
     changes = {change.tool.key: change for change in pins.waiting(store, tenant)}
     for key, tool in chosen.items():
         if key in changes:

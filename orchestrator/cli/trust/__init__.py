@@ -1,1 +1,1 @@
-"""`toolroute approvals` and `toolroute audit`: who allowed a call, and what was called."""
+"""`toolroute approvals` and `toolroute audit`: the allowed calls, and the log of all calls."""

@@ -1,8 +1,8 @@
-"""The one rule for commands that give trust: a person confirms what was shown, and nothing else is trusted.
+"""The rule for commands that give trust: they trust only the definition that a person has read and confirmed.
 
 At a terminal the person answers a question. A script gives the digest that the terminal showed. If a definition has
-changed meanwhile, it has another digest, and nothing is trusted. Only a terminal shows the digest: an agent that runs
-commands would repeat a refused one with it.
+changed since then, its digest differs, and nothing is trusted. Only a terminal shows the digest, because an agent that
+runs commands would repeat a refused command with it.
 """
 
 import sys
@@ -19,7 +19,7 @@ YES_OPTION = click.option(
 
 
 def is_at_terminal() -> bool:
-    """Return True if a person reads what the command shows, and can answer it."""
+    """Return True if a person reads the output of the command and can answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -368,6 +368,7 @@ class McpConfig:
         """Read a file. Comments and trailing commas are allowed.
 
         Args:
+            path: The file. A pipe that a shell opened is read, too.
             profile: Include only the servers of this profile.
 
         Raises:
