@@ -117,7 +117,7 @@ class Activities:
     async def call_tool(self, payload: RawValue) -> ToolResult:
         """Return the tool's answer, cut to its tokens. A tool's own error is an answer, too.
 
-        A call that may not be repeated is sent at most once, whatever retry policy the caller sets.
+        A call that may not be repeated is sent at most once, independent of the caller's retry policy.
         """
         async with working(payload, ToolCall) as call:
             with self.resources.audited(call, activity.info().workflow_id or "") as line:
@@ -237,7 +237,7 @@ def _sent_already(call: ToolCall) -> OutcomeUnknown:
 
 
 def _no_attempt_left(call: ToolCall) -> ServerUnavailable:
-    """Return the error of a call whose last attempt ended without an answer, for example with its worker."""
+    """Return the error of a call whose last attempt ended without an answer, for example because its worker died."""
     error = ServerUnavailable(
         f"{call.tool.key}: none of {call.attempts} attempts brought an answer"
     )

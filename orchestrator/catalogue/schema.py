@@ -5,7 +5,7 @@ combinations at the top level. OpenAI requires the `items` of each array, and An
 Real catalogues have tools that break each of these rules:
 
     {"oneOf": [{"required": ["id"], "properties": {"id": {}}}, {"required": ["name"], "properties": {"name": {}}}]}
-    {"properties": {"id": {}, "name": {}}}                       what a provider gets
+    {"properties": {"id": {}, "name": {}}}                       the form that a provider gets
 """
 
 import json

@@ -25,7 +25,7 @@ class Partner:
 
     Attributes:
         tasks: The number of tasks that used both.
-        before: The number of those that used it before the other tool.
+        before: The number of tasks that used it before the other tool.
         of: The number of tasks that used the other tool.
         alone: All tasks are one person's, although several people are known.
     """

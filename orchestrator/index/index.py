@@ -46,8 +46,8 @@ class Index:
         keys: The keys of the tools by position.
         flags: The reasons for suspicious texts, by key.
         flag_reasons: The reasons for suspicious texts, by position.
-        flagged: A mask of the flagged tools [tools]. None if there are none.
-        unflagged: A mask of the other tools [tools]. None if there are no flagged tools.
+        flagged: A mask of the flagged tools [tools]. None if no tool is flagged.
+        unflagged: A mask of the other tools [tools]. None if no tool is flagged.
         origins: The sources of each key, as in `Stored`.
         note: Explains missing stored vectors.
         keyword: The keyword side.

@@ -145,8 +145,8 @@ class Toolbox:
     ) -> list[AgentTool]:
         """Return the framework's own tools to offer for the last exchange. Tools of earlier turns come first.
 
-        Within a turn, no offered tool disappears. Tools that join during a turn, such as those of an agent that takes
-        over, are routed when they join.
+        Within a turn, no offered tool disappears. Tools that join during a turn, for example with a handoff to another
+        agent, are routed when they join.
 
         Args:
             agent_tools: The framework's tools.

@@ -1,4 +1,4 @@
-"""Answers of language models: what asks for a shape, what a chat completion holds, and the JSON in a text.
+"""Answers of language models: the request for a shape, the parts of a chat completion, and the JSON in a text.
 
 <think>The user wants ...</think> Here it is: {"steps": []}   ->   {"steps": []}
 """

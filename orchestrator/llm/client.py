@@ -70,8 +70,8 @@ class _Dialect:
 class Models:
     """The language models at one endpoint.
 
-    The client opens on first use, in each event loop anew, and closes with `async with`. No repr, error or log
-    shows the key.
+    The client opens on first use and closes with `async with`. In another event loop, a new client opens. No repr,
+    error or log shows the key.
 
     Args:
         options: The names of the models, the endpoint and the timeout.

@@ -38,7 +38,7 @@ Read = Callable[[str, str], Awaitable[str]]
 async def complete(models: Models, request: CompleteRequest, read: Read) -> Completion:
     """Return the completion within the request's tokens. Arguments are checked against the schema and repaired once.
 
-    A model that writes arguments may read further in a cut result, as far as the tokens allow.
+    A model that writes arguments may read further in a cut result, within the same tokens.
 
     Args:
         models: The models.

@@ -197,7 +197,7 @@ class _Filling:
             self._add(Part.GRAPH, "\n".join(items[:fitting]))
 
     def add_tools(self, part: Part, tools: Sequence[Tool], limit: int) -> None:
-        """Add as many tools as fit in their shortest form, best first, and then extend each as far as the room allows.
+        """Add as many tools as fit in their shortest form, best first. Then extend each to the longest form that fits.
 
         Args:
             part: The part.

@@ -23,7 +23,7 @@ _CONNECT_S = 5.0
 
 
 class Endpoint:
-    """Opens its client on first use, in each event loop anew.
+    """An endpoint in OpenAI's form. Its client opens on first use. In another event loop, a new client opens.
 
     Args:
         url: The address.

@@ -392,7 +392,7 @@ def _unknown(decision: Decision, tool: str) -> str:
 def arguments_so_far(
     tool: Tool, text: str, later: Sequence[str] = ()
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return a model's arguments without those that come later, and their faults.
+    """Return a model's arguments without the arguments that come later, and their faults.
 
     Args:
         tool: The tool.

@@ -283,7 +283,7 @@ class Connections:
             return await connection.session.request(send)
 
     def using(self, server: str) -> AbstractAsyncContextManager[Connection]:
-        """Yield a server's connection, which stays open meanwhile."""
+        """Yield a server's connection, which stays open during the context."""
         return self._pool.using(self._server(server))
 
     def set_log_level(self, level: str) -> None:

@@ -141,9 +141,10 @@ def is_end(error: BaseException) -> bool:
 
 
 def accepted_versions(error: BaseException) -> list[str] | None:
-    """Return the protocol versions that a server accepts in place of the one that it refused, the newest first.
+    """Return the protocol versions that a server accepts in place of the refused version, the newest first.
 
-    None if it refused something else. If it names no version, these are all versions with a handshake.
+    None if the server refused something other than the version. If it names no version, these are all versions with a
+    handshake.
     """
     from mcp import MCPError
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS

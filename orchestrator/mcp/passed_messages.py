@@ -1,4 +1,4 @@
-"""What changes in a message that toolroute passes on: its `_meta`, and the secrets in its texts.
+"""The changes of a message that toolroute passes on: its `_meta`, and the secrets in its texts.
 
     a client's request   {"progressToken": 3, "traceparent": "00-4bf9...", "com.example/user": "ada"}
     the server receives  {"traceparent": "00-4bf9...", "com.example/user": "ada"}
@@ -38,7 +38,7 @@ def masked_model(model: M, secrets: Secrets) -> M:
     """Return a record of the protocol with these values masked in all its texts.
 
     Raises:
-        ServerUnavailable: A secret stands where the protocol wants another type than a text.
+        ServerUnavailable: A secret is in a place where the protocol wants another type than a text.
     """
     plain = model.model_dump(mode="json", by_alias=True, exclude_none=True)
     clear = secrets.redact_json(plain)

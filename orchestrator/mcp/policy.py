@@ -18,7 +18,7 @@ PROGRESS_TIMES = 60
 
 
 class Action(Enum):
-    """What the owner of a connection does next."""
+    """The next action of a connection's owner."""
 
     WAIT = auto()
     PROBE = auto()
@@ -139,7 +139,7 @@ def progress_deadline(at: float, begun: float, limit_s: float) -> float:
 
 
 class Resend(Enum):
-    """What becomes of a call without an answer."""
+    """The treatment of a call without an answer."""
 
     AGAIN = auto()
     """Send it again now."""
@@ -150,7 +150,7 @@ class Resend(Enum):
 
 
 def resend(*, sent: bool, timed_out: bool, replayable: bool, is_first: bool) -> Resend:
-    """Return what becomes of a call without an answer.
+    """Return the treatment of a call without an answer.
 
     Args:
         sent: The server may have run the call.

@@ -86,7 +86,7 @@ class Pool:
     async def using(
         self, server: Server, deadline: float | None = None, *, in_turn: bool = False
     ) -> AsyncIterator[Connection]:
-        """Yield a ready connection that stays open meanwhile. All callers that arrive while it opens share it.
+        """Yield a ready connection that stays open during the context. All callers that arrive while it opens share it.
 
         Args:
             server: The server.

@@ -1,4 +1,4 @@
-"""Calls and other requests on an open session, each within its time limit, with errors that say what was sent."""
+"""Calls and other requests on an open session, each within its time limit. An error states if anything was sent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -67,7 +67,7 @@ class TaskState(Result):
 
 
 class CreatedTask(Result):
-    """The answer to a call that goes on as a task."""
+    """The answer to a call that continues as a task."""
 
     model_config = ConfigDict(extra="allow")
     result_type: Literal["task"]

@@ -95,7 +95,7 @@ def masked(text: str) -> str:
 def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the requested text, and each part that excludes something ("don't X", "without X").
 
-    If nothing else is left, the whole text is returned as requested, with its parts.
+    If the rest of the text has no terms, the whole text is returned as requested, with its parts.
     """
     if len(text) > MAX_CUT:
         return text, ()

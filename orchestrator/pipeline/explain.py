@@ -155,7 +155,7 @@ def warnings_of(
 
 
 def _is_foreign(state: State, positions: Sequence[int]) -> bool:
-    """Return True if semantic search was needed for a language that the embedder and the tools hardly know.
+    """Return True if semantic search was needed for a language that the embedder and the tools do not know well.
 
     The encoder of the extra `languages` knows 16 languages, and then the confidence is higher.
     """

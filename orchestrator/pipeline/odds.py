@@ -1,5 +1,5 @@
-"""Factors on the odds of candidates, for what the fitted maps do not read: the server, the kind of request, and whether
-a part of the task asks for anything.
+"""Factors on the odds of candidates, for facts that the fitted maps do not read: the server, the kind of request, and
+whether a part of the task asks for anything.
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ def asks_for_a_tool(
 ) -> Probabilities:
     """Return the factor for the odds of tools for the whole task and each part [1 + parts].
 
-    It is below 1 for a part that begins with no action and is hardly more similar to a tool than to requests that
+    It is below 1 for a part that begins with no action and is not much more similar to a tool than to requests that
     need no tool. Most such sentences only describe the task.
 
     Args:

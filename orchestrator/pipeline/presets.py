@@ -126,9 +126,9 @@ GRAPH, RELEVANCE, GRAPH_POOL = 0.6, 0.4, 30
 def graph_rerank(state: State) -> State:
     """Order the best candidates by .6 graph + .4 relevance, or by maintenance if both searches found nothing.
 
-    Relevance is the probability as a share of the best. The graph's part is the mean of two shares: the weight of
-    a tool's edges to other candidates, multiplied by the relevance of both, and the relevance of the candidates
-    of its server.
+    Relevance is the probability as a share of the best. The graph's part is the mean of two shares. The first one is
+    the weight of a tool's edges to other candidates, multiplied by the relevance of both. The second one is the
+    relevance of the candidates of its server.
     """
     tools = state.task.index.tools
     if not any(state.lists.values()):

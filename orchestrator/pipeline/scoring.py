@@ -301,7 +301,7 @@ class Search:
         return [positions, *map(np.sort, of_clauses)]
 
     def _sources(self, best: Positions) -> Positions:
-        """Return the allowed tools that provide what these tools need."""
+        """Return the allowed tools that provide the needs of these tools."""
         tools = best.tolist()
         positions: list[int] = []
         for requirements in self.unmet(tools).values():
@@ -410,7 +410,7 @@ class Search:
         return np.concatenate([after, chances[of_task.stop :]])
 
     def read(self, positions: Positions) -> Rows:
-        """Return what `order_features` reads of these tools [positions, 3]."""
+        """Return the values of these tools for `order_features` [positions, 3]."""
         # Both legs read mostly the same tools.
         unread = [position for position in positions.tolist() if position not in self._read]
         if unread:
@@ -419,7 +419,7 @@ class Search:
 
     @cached_property
     def _read(self) -> dict[int, NDArray[np.float64]]:
-        """What was read of each tool so far, by position."""
+        """The values that were read before, by the tool's position."""
         return {}
 
     def _rows_read(self, positions: list[int]) -> Rows:

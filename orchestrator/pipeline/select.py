@@ -100,7 +100,7 @@ class _Shown:
 
 
 def _shown(state: State, overlap: Overlap, stage: Stage) -> _Shown:
-    """Return the first matches, tools of earlier turns among them, as far as they fit."""
+    """Return the first matches that fit. Tools of earlier turns are among them."""
     matches, positions, continued = _within_conversation(
         state, overlap, nothing_matches=stage is Stage.NONE
     )
@@ -172,7 +172,7 @@ def _servers_to_connect(state: State, recommended: Sequence[str]) -> tuple[str, 
 def _within_conversation(
     state: State, overlap: Overlap, *, nothing_matches: bool
 ) -> tuple[list[Match], Sequence[int], tuple[str, ...]]:
-    """Return the first `limit` matches, earlier turns' among them, their positions, and the offer that goes on."""
+    """Return the first `limit` matches, earlier turns' among them, their positions, and the offer that stays."""
     turns = state.task.request.conversation
     limit = state.task.request.limit
     if not turns:
@@ -305,9 +305,9 @@ def recommend(
 ) -> tuple[str, ...]:
     """Return the keys of the one or two recommended tools.
 
-    Two are recommended if the best two are within 20 % and one is stable and one emerging, or if the task has several
-    clauses or names several servers, and another clause or server has a best tool of its own. If no label gives the
-    maturity, the calls decide.
+    Two are recommended if the best two are within 20 %, and one is stable and the other emerging. Two are also
+    recommended if the task has several clauses or names several servers, and another clause or server has another best
+    tool. If no label gives the maturity, the calls decide.
 
     Args:
         matches: The matches, best first.

@@ -1,7 +1,7 @@
 """Sentences: how much of a request a single sentence of a tool has, and the order of the best candidates by it.
 
 Descriptions have examples of requests, such as "Use when the user asks who edited a page". No word of such an example
-is rare, and words like "who" are not indexed at all, but their order tells much:
+is rare, and words like "who" are not indexed at all, but their order is good evidence:
 
     request     who edit the privaci polici                a b c d e
     sentence    use when the user ask who edit a page      c a b          a b: 2 of 5 words

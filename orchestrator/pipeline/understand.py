@@ -222,9 +222,9 @@ def _weights(text: str, terms_in_order: Sequence[str]) -> dict[str, float]:
 
 
 def _unquoted(text: str) -> str:
-    """Return the text without quotations, which are values, unless little else is left.
+    """Return the text without quotations, which are values, unless the rest has too few terms.
 
-    The ending of a quoted file's name tells what the task is about.
+    The ending of a quoted file's name stays, because it is evidence for the task's subject.
     """
     unquoted = QUOTE.sub(_file_in, text) if len(text) <= MAX_CUT else text
     return unquoted if unquoted != text and len(terms(unquoted)) >= MIN_TERMS else text

@@ -155,7 +155,7 @@ class Parameter:
 
 
 def _form_by_name(words: Sequence[str]) -> str:
-    """Return the form that the last word of a parameter's name says. Empty: any."""
+    """Return the form that belongs to the last word of a parameter's name. Empty: any."""
     joined = " ".join(words).replace("date time", "datetime").replace("time zone", "timezone")
     last_word = joined.split()[-1]
     for form, names in _BY_NAME.items():
@@ -210,7 +210,7 @@ class _Search:
         return [name for name in self._required if name not in self.values]
 
     def take_named(self) -> None:
-        """Take values that stand next to the name of their parameter."""
+        """Take the values that are next to the name of their parameter."""
         for parameter in self._parameters:
             if parameter.name in self.values:
                 continue
@@ -372,7 +372,7 @@ def _is_listed(piece: Piece, pieces: list[Piece], text: str) -> bool:
 
 
 def _stands_behind(parameter: Parameter, text: str, piece: Piece) -> bool:
-    """Return True if the parameter's name stands before the piece, with nothing but words such as "is" between them."""
+    """Return True if the parameter's name comes before the piece, with only words such as "is" between them."""
     before = re.findall(r"\w+|[^\w\s]", text[max(0, piece.start - 60) : piece.start].lower())
     between = _BETWEEN | {"of"} if piece.form == "number" else _BETWEEN
     while before and before[-1] in between and before[-1] not in parameter.words:

@@ -376,7 +376,7 @@ def _unread(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def _text_of(step: Step, decision: Decision, *, is_only_step: bool) -> str:
-    """Return the text of a step without the names of servers. The task of a single step lacks what it leaves out."""
+    """Return the text of a step without the names of servers. A single step has the whole query."""
     text = decision.query if is_only_step else step.task
     for server in decision.named_servers:
         text = text.replace(server.said, " ")

@@ -1,4 +1,4 @@
-"""What a call leaves unread: the values and words of a step's text that none of its arguments has.
+"""The unread parts of a step's text: the values and words that no argument of its call has.
 
 "list the invoices of more than 60 days"  aged_receivables {}    60, days
 """

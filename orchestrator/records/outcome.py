@@ -197,7 +197,7 @@ class Recalled:
         tasks: The past tasks, nearest first.
         lifts: The increase of the log-odds of each tool that they used, by key.
         agreed: The part of `lifts` that does not come from only one of several people.
-        alone: The keys of the tools for which a single task speaks, or only tasks of one person who did not ask.
+        alone: The keys of the tools that only a single task used, or only tasks of one person who did not ask.
         decided_alone: The key of the tool that is first because of such tasks. Otherwise empty.
     """
 

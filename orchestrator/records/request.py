@@ -212,7 +212,7 @@ def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
 def within(key: str, patterns: Iterable[str]) -> bool:
     """Return True if a tool's key fits the patterns of `RouteRequest.only`.
 
-    An exclusion also holds for other spellings of a name (`common.keys`).
+    An exclusion also excludes other spellings of a name (`common.keys`).
     """
     all_patterns = list(patterns)
     wanted = [pattern for pattern in all_patterns if not pattern.startswith("!")]

@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
     @property
     def is_served(self) -> bool:
-        """True for what an MCP server has: a tool or a skill."""
+        """True for a tool or a skill of an MCP server."""
         return self in (Kind.MCP, Kind.SKILL)
 
 

@@ -1,4 +1,4 @@
-"""Where the stages of a route run, so that other tasks of the event loop get their turn meanwhile."""
+"""Runs the stages of a route in such a way that other tasks of the event loop get their turn."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -25,7 +25,7 @@ class Computing:
     """Runs the work of routes: in turn on the event loop, or in a thread if it takes long.
 
     On the event loop, one route computes at a time, and before each of its parts all other tasks run once. Long tasks
-    have a thread of their own, one at a time for each tenant, so that they do not delay other tenants.
+    run in another thread, one at a time for each tenant, so that they do not delay other tenants.
     """
 
     def __init__(self) -> None:

@@ -80,7 +80,7 @@ class RouteModels:
         self.of_route = RouteModel(self._open_models, options.route_timeout_s)
 
     async def aclose(self) -> None:
-        """Close what was opened. The caller closes its own models."""
+        """Close the models that the engine opened. The caller closes its own models."""
         if self._models is not None:
             await self._models.aclose()
 

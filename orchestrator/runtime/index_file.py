@@ -137,7 +137,7 @@ def load(
 
 
 def _packed(documents: Sequence[Document]) -> bytes:
-    """Return what the other arrays do not have of these documents."""
+    """Return the fields of these documents that the other arrays do not have, as compressed JSON."""
     rows = [
         [sorted(document.words), document.action, document.thing, document.reads, document.outdated]
         for document in documents

@@ -62,7 +62,7 @@ async def read_needs(task: Task, model: RouteModel) -> Needs:
 
 
 def _data(understood: Understood) -> dict[str, Any]:
-    """Return what the model reads: the task, what it excludes, and the turns before it."""
+    """Return the data for the model: the task, its exclusions, and the turns before it."""
     text, _ = cut(understood.asked, TASK_TOKENS)
     data = {"task": text, "left_out": understood.left_out}
     if understood.earlier:

@@ -64,7 +64,7 @@ class Router:
 
     Args:
         catalogue: A Catalogue, a file, or a folder with a file. With a store, its tools are added to each tenant's.
-        store: A folder, a URL or a Store. Default: the store of the options. Beside a catalogue: none.
+        store: A folder, a URL or a Store. Default: the store of the options, but no store if there is a catalogue.
         stores: Several stores or Sources. New tools and Outcomes go to the first one, and the others are only read.
         embedder: Default: the embedder of the store or of the options.
         options: All other settings.
@@ -208,7 +208,7 @@ class Router:
     def _tools_of(
         self, sources: Sequence[Source], catalogue: Catalogue | str | Path | None
     ) -> Store | Sources | StoreWithCatalogue | None:
-        """Return what has the tools of these sources, once they are open. One store needs no merging."""
+        """Return the object that reads the tools of these sources. One store needs no merging."""
         store: Store | Sources | None = self.store
         if len(sources) > 1 or any(source.tenant for source in sources):
             opened = [

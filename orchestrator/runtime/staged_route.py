@@ -1,8 +1,9 @@
 """Routing stage by stage, with an activity for each stage, which may run on another worker.
 
-The cheap stages are computed again in each activity, from the request. The Findings say which catalogue they belong to,
-and what must not be asked twice: a language model's reading of the task. The stages after a closed gate may be slow or
-need an endpoint, so the activity that runs them makes the Decision, and the last one passes it on:
+The cheap stages are computed again in each activity, from the request. The Findings have the fingerprint of their
+catalogue. They also have a language model's reading of the task, because the model must not be asked twice. The stages
+after a closed gate may be slow or need an endpoint, so the activity that runs them makes the Decision, and the last one
+passes it on:
 
     gate open      always | always explicit | always explicit keyword gate | all stages without the fallback
     gate closed    always | always explicit | always explicit keyword gate | all stages | the same Decision
@@ -84,7 +85,7 @@ async def merge(
 
 
 def _stage_of(pipeline: Pipeline, activity: str) -> str:
-    """Return the name of the last stage that an activity stands for. Empty if the pipeline has none."""
+    """Return the name of the last stage of an activity. Empty if the pipeline has none."""
     if activity == names.SEMANTIC_FALLBACK:
         return pipeline.names.fallback[-1] if pipeline.fallback else ""
     name = _STAGES[activity]

@@ -1,4 +1,4 @@
-"""Settings of a Router that cannot have an effect beside its others. Each is an error that says what to do.
+"""Settings of a Router that cannot have an effect together with its others. Each is an error that names the remedy.
 
     Router(catalogue, options=Options(store="tools"))     the store would never be read
     Router("tools", pipeline="koi", options=Options(gate=.9))     koi has no gate

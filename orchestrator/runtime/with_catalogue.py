@@ -1,4 +1,4 @@
-"""A catalogue beside a store: all tenants see its tools, for example Python functions, and each tenant also its own."""
+"""A catalogue with a store: all tenants see the catalogue's tools, such as Python functions, and each its own tools."""
 
 import threading
 from collections.abc import Callable

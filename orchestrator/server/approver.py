@@ -287,7 +287,7 @@ def _warning(tool: Tool, *, has_changed: bool) -> str:
 
 
 def _what_it_does(tool: Tool) -> str:
-    """Return what a call does, by the tool's hints and by the beginning of its own description."""
+    """Return the effect of a call, by the tool's hints and by the beginning of its description."""
     effect = _EFFECTS[tool.annotations.destructive]
     if tool.annotations.read_only:
         effect = "It claims to only read"

@@ -34,8 +34,8 @@ _WATCH_INTERVAL_S = 2.0
 class Gateway:
     """Searches a store's tools and calls those of the configured servers. Each tenant has its own connections.
 
-    A tenant's servers that the store does not know are listed when its first client connects. Searches are answered
-    meanwhile, with a warning that names these servers. Servers that fail are retried.
+    A tenant's servers that the store does not know are listed when its first client connects. Until then, searches are
+    answered with a warning that names these servers. Servers that fail are retried.
 
     Args:
         config: The configuration.

@@ -90,7 +90,7 @@ def parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
 
 
 def pinned_tool(name: str, tool: Tool, meta: dict[str, Any]) -> McpTool:
-    """Return a pinned tool in the form that is listed beside `search`.
+    """Return a pinned tool in the form that is listed next to `search`.
 
     Args:
         name: The name under which it is listed.

@@ -1,4 +1,4 @@
-"""The servers of one tenant that its store does not hold yet are listed beside its first requests."""
+"""Lists the servers of one tenant that its store does not have yet, during the tenant's first requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,7 +25,8 @@ _RETRY_AFTER_S = 60.0
 class InitialSync:
     """The servers that one tenant's store does not hold: listed when a client connects, and again where one fails.
 
-    Searches are answered from the store meanwhile. Only if it has no server's tools, a search waits for the first ones.
+    Until then, searches are answered from the store. Only if the store has no server's tools, a search waits for the
+    first ones.
 
     Attributes:
         unlisted: The servers whose tools are not in the store, with the reason for each.

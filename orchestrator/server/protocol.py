@@ -81,7 +81,7 @@ def make_server(
     """
 
     def caller(context: Context) -> Conversation:
-        """Return who asks, and confine the request to its profile."""
+        """Return the conversation of a request, and confine the request to its profile."""
         gateway.clients.note_extensions(context)
         return identified(context, gateway.config, tenant, profile)
 

@@ -59,9 +59,9 @@ def callable_definition(tool: Tool) -> dict[str, Any]:
 
 
 def _brief(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without what says nothing to a model: titles that repeat names, and the schema's own keywords.
+    """Return a schema without the parts that a model does not need: titles that repeat names, and `$schema`.
 
-    Pydantic writes such a title for each parameter, which is a tenth of an answer. `describe` has all of it.
+    Pydantic writes such a title for each parameter, which is a tenth of an answer. `describe` has the whole schema.
     """
     kept = {name: value for name, value in schema.items() if name not in ("title", "$schema")}
     if kept.get("additionalProperties") is False:
@@ -103,7 +103,7 @@ def summary(tool: Tool) -> dict[str, Any]:
 
 
 def _named(tool: Tool) -> dict[str, Any]:
-    """Return a tool's key, and the kind of what is no tool."""
+    """Return a tool's key, and its kind if it is a skill."""
     return {"tool": tool.key, "kind": "skill"} if tool.kind is Kind.SKILL else {"tool": tool.key}
 
 

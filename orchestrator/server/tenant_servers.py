@@ -242,7 +242,7 @@ class TenantServers:
         }
 
     async def pinned(self) -> dict[str, Tool]:
-        """Return the tools that the profile lists beside `search`, by their listed names.
+        """Return the tools that the profile lists next to `search`, by their listed names.
 
         A client asks for them when it connects, so the missing servers are listed from here on.
         """

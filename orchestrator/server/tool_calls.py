@@ -174,7 +174,7 @@ class ToolCalls:
         answered: Answered,
         ui: dict[str, Any] | None,
     ) -> "CallToolResult":
-        """Return a server's result as the client sees it. What is cut is kept."""
+        """Return a server's result as the client sees it. The part that is cut off is kept."""
         had_kept_results = self._results.has_any(who.client)
         keep = partial(self._results.keep, who.client)
         # In a thread, one at a time for a tenant: a large answer takes 10 ms, and others are served meanwhile.

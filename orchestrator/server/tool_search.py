@@ -186,7 +186,7 @@ def _has_plain_name(tool: Tool) -> bool:
 
 
 def _plain_warnings(decision: Decision, hidden: Collection[str]) -> list[str]:
-    """Return the Decision's warnings without those that quote the key of a tool that is not shown."""
+    """Return the Decision's warnings that quote no key of a hidden tool."""
     kept = [warning for warning in decision.warnings if not any(key in warning for key in hidden)]
     if hidden:
         servers = ", ".join(sorted({key.partition(":")[0] for key in hidden}))
@@ -245,7 +245,7 @@ def _server_warnings(
 async def _known_tools(
     servers: TenantServers, keys: Sequence[str]
 ) -> tuple[list[Tool], list[ToolrouteError]]:
-    """Return the tools with these keys, and the errors of those that are unknown."""
+    """Return the tools with these keys, and an error for each unknown key."""
     tools = list[Tool]()
     errors = list[ToolrouteError]()
     for key in dict.fromkeys(keys):

@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 
 class Damaged(InvalidConfig):
-    """Stored data is not what was written. The message names the remedy."""
+    """Stored data differs from the written data. The message names the remedy."""
 
 
 class Backend(ABC):
@@ -94,7 +94,7 @@ class Backend(ABC):
         """Remove everything of the tenant in this part, damaged or not."""
 
     def set_aside(self, tenant: str, part: str) -> None:  # noqa: B027 (only files are set aside)
-        """Move damaged data away, so that a writer can begin anew. A server mends its own files."""
+        """Move damaged data away, so that a writer can begin with an empty store. A server mends its own files."""
 
     def check_version(self) -> None:  # noqa: B027 (only a server has a version)
         """Raise InvalidConfig if the place is too old for several writers."""
@@ -109,7 +109,7 @@ class Backend(ABC):
         return ""
 
     def folder(self, tenant: str) -> Path | None:
-        """Return a folder for files about the tenant's tools, or None if there is none."""
+        """Return a folder for files about the tenant's tools, or None for a store without one."""
         return None
 
     @abstractmethod

@@ -254,7 +254,7 @@ def _with_number(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _outline(record: Record) -> Outcome:
-    """Return an Outcome with the two fields that every record has: who did the task, and when."""
+    """Return an Outcome with the two fields that every record has: the person and the time."""
     at = record.payload.get("at")
     actor = str(record.payload.get("actor", ""))
     when = at if isinstance(at, int | float) else 0.0

@@ -12,14 +12,14 @@ _Value = TypeVar("_Value")
 
 
 class ReadCache(Generic[_Value]):
-    """What was read of the tenants that were used last, each with the stamp of the store at that time."""
+    """Keeps the data of the tenants that were used last, each with the stamp of the store at that time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values = Recent[str, tuple[str, _Value]](_KEPT_IN_MEMORY)
 
     def get(self, tenant: str, stamp: str, read: Callable[[], _Value]) -> _Value:
-        """Return what was read at this stamp. Without a stamp, it is read each time.
+        """Return the data of this stamp. Without a stamp, it is read each time.
 
         Args:
             tenant: The tenant.

@@ -11,7 +11,7 @@ from orchestrator.store.tools.manifest_records import owned
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What the store has of one tenant.
+    """The state of the store for one tenant.
 
     Attributes:
         tools: The definition hashes of the tools, by server and name. Servers that all tenants share are included.

@@ -1,6 +1,6 @@
 """The Store: every tenant's tools and their vectors, in a folder or on a Qdrant server.
 
-A tool's point is named by its definition, so new points never change what a reader sees. A write then replaces one
+A tool's point is named by its definition, so new points never change a reader's catalogue. A write then replaces one
 record, the tenant's manifest. Readers see the old catalogue or the new one, never a mixture, even if a writer dies.
 Finally the writer deletes the points that the manifest no longer names. On a server it deletes only old points, because
 another writer may be about to name a young one.
@@ -227,7 +227,7 @@ class Store:
         return {name: (len(tools), owner.files.get(name, ())) for name, tools in listings.items()}
 
     def snapshot(self, tenant: str) -> Snapshot:
-        """Return what one request of the gateway asks about a tenant, from one read.
+        """Return the data of a tenant that one request of the gateway needs, from one read.
 
         In a folder, the last snapshot is returned again as long as nothing was written.
 
@@ -481,7 +481,7 @@ class Store:
         )
 
     def remove_server(self, tenant: str, server: str) -> Changes:
-        """Remove a server with all its tools, as it is seen here. `SERVER:ENTRY` removes that listing."""
+        """Remove the visible listing of a server with all its tools. `SERVER:ENTRY` removes that entry's listing."""
         name, _, entry = server.partition(":")
         # A server that is added again begins without earlier acceptances.
         entry = entry or self.entries(tenant).get(server, "")

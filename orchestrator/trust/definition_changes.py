@@ -2,7 +2,7 @@
 
 A tool's definition is pinned when it is first stored. A later, different definition replaces it at once only if the
 policy allows it. Otherwise it is quarantined: the label QUARANTINED has the reason, and the label PINNED has the
-accepted texts, which a search shows meanwhile.
+accepted texts, which a search shows until then.
 
 A changed text waits if it has new words, because a server can append an order in any language:
 
@@ -180,7 +180,7 @@ def _first_action(tool: Tool) -> str:
 
 
 def _of_passages(before: Tool, now: Tool) -> Iterator[Difference]:
-    """Yield the passages of a definition's texts that say something new. New parameters are reported apart."""
+    """Yield the passages of a definition's texts with new words. New parameters are reported separately."""
     accepted_words = _words(before)
     accepted = frozenset(accepted_words)
     # Each new parameter is a difference of its own, and its text would be a second one.
@@ -296,7 +296,7 @@ def _of_parameters(before: Tool, now: Tool) -> Iterator[Difference]:
 
 
 def _parameters_by_name(tool: Tool) -> dict[str, Any]:
-    """Return a tool's parameters, including those that are only listed as required."""
+    """Return a tool's parameters, including names that are only listed as required."""
     schema = parameters(tool)
     required = schema.get("required")
     if not isinstance(required, list):

@@ -89,7 +89,7 @@ def judged(
 
 
 def _judged_tool(listed: Tool, stored: Tool | None, pin: Tool | None, policy: ChangePolicy) -> Tool:
-    """Return a listed tool as it is stored. If its accepted definition was lost, it keeps waiting."""
+    """Return a listed tool in the form to store. If its accepted definition was lost, it keeps waiting."""
     tool = plain(as_chosen(listed, stored or pin or listed))
     if pin is not None:
         if same_definition(tool, pin):

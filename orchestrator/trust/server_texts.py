@@ -1,7 +1,7 @@
-"""What a server wrote, as a client's model may read it.
+"""The texts of a server, in the form that a client's model may read.
 
 A model reads descriptions, schemas, instructions and errors as text, and a server can put an order into each of them.
-These functions leave out what acts on the reader (`index.flags`). A person reads the whole text in the log.
+These functions leave out the texts that act on the reader (`index.flags`). A person reads the whole text in the log.
 """
 
 import logging
@@ -44,7 +44,7 @@ def instructions_for_model(instructions: str) -> str:
 
 
 def definition_for_model(value: Any) -> Any:
-    """Return JSON that no tool record has, such as output schemas and `_meta`, without what acts."""
+    """Return JSON that no tool record has, such as output schemas and `_meta`, without texts that act."""
     return without_acts(value)
 
 
@@ -54,7 +54,9 @@ def has_plain_name(name: str) -> bool:
 
 
 def items_for_model(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a server's resources, templates or prompts without what acts. An item whose name or URI acts is left out.
+    """Return a server's resources, templates or prompts without texts that act.
+
+    An item is left out if its name or URI acts.
 
     Args:
         items: Records of the protocol as JSON. The arguments of a prompt are checked like items.

@@ -87,7 +87,7 @@ def _weeks(outcomes: Sequence[Outcome], index: Index) -> Iterator[dict[str, Any]
 
 
 class _Savings:
-    """What routing saved, compared with a model that reads all of today's definitions and connects all servers."""
+    """The savings of routing, compared with a model that reads all present definitions and connects all servers."""
 
     def __init__(self, index: Index) -> None:
         keys = (tool.key for tool in index.catalogue)

@@ -50,7 +50,7 @@ class Scope:
         return used_together(past, index)
 
     async def audit(self, **fields: Any) -> None:
-        """Write a line about what the person on the pages has done into the audit log, if there is one."""
+        """Write a line about the action of the person on the pages into the audit log, if there is one."""
         log = Audit.named(self.options.audit)
         if log is not None:
             entry = Entry(tenant=self.tenant, actor=person(), **fields)

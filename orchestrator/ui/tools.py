@@ -54,7 +54,7 @@ async def tools(request: Request) -> Response:
 
 
 def _of_server(catalogue: Catalogue, server: str) -> Sequence[Tool]:
-    """Return the tools of the server with this name, or else of all servers whose name contains it."""
+    """Return the tools of the server with this name. Without such a server, of all servers whose name contains it."""
     if not server:
         return catalogue.tools
     if server in catalogue.places:

@@ -50,7 +50,7 @@ class Launch:
 
     @property
     def signs_in(self) -> bool:
-        """True for a URL whose entry gives no credentials of its own."""
+        """True for a URL whose entry gives no credentials."""
         return bool(self.url) and "authorization" not in map(str.lower, self.headers)
 
     @property

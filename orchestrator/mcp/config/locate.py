@@ -1,4 +1,4 @@
-"""Where an mcpServers file is looked for. It is a module of its own, because reading a file loads pydantic."""
+"""The places where an mcpServers file is looked for. The module does not read files, because that loads pydantic."""
 
 from pathlib import Path
 

@@ -76,8 +76,8 @@ class ServerLimits(BaseModel):
     """Time limits of a server in seconds: to connect, to be installed by a package runner, to answer, and to stay open
     while idle.
 
-    0 means not given. `protocol_version` is the version to speak with a server that negotiates none. The other fields
-    are for the tool calls on Temporal, as the labels of a tool are. `labels` are the labels that the fields stand for.
+    0 means not given. `protocol_version` is the version for a server that negotiates no version. The other fields are
+    for the tool calls on Temporal, as the labels of a tool are. `labels` are the labels that the fields set.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -232,7 +232,7 @@ class ServerSpec(BaseModel):
         return digest(json.dumps(chosen), 8)
 
     def _folder_that_counts(self) -> str | None:
-        """Return the absolute working folder if the entry names a file in it, otherwise as it is written."""
+        """Return the absolute working folder if the entry names a file in it, otherwise the folder as written."""
         if not self.command:
             return self.cwd
         folder = Path(self.cwd or "").expanduser().absolute()
@@ -242,8 +242,9 @@ class ServerSpec(BaseModel):
     def _words_for_files(self) -> Iterator[str]:
         """Yield the words that can name the program's files.
 
-        A plain command is looked up in PATH, and what a runner installs is a package. If these counted, a server that
-        creates a file of such a name would make itself another server, whose definitions nobody has accepted yet.
+        A plain command is looked up in PATH, and a runner installs a package by its name. If these words counted, a
+        server could create a file of such a name. It would then be another server, whose definitions nobody has
+        accepted yet.
         """
         if "/" in self.command or "\\" in self.command:
             yield self.command

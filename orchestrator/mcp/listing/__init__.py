@@ -1,1 +1,1 @@
-"""What a server lists: its tools, resources and prompts, read, repaired and followed while they change."""
+"""The lists of a server: its tools, resources and prompts, read, repaired and followed while they change."""

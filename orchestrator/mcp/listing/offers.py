@@ -38,7 +38,7 @@ class Offer(BaseModel):
         completes: True if it completes arguments of prompts and templates.
         tools: `outputSchema`, `icons` and `_meta` by tool name.
         skills: The entries of its skills.
-        fresh_s: Seconds for which the lists may be used, as the server said. 0 without a limit. It is not stored.
+        fresh_s: Seconds for which the lists may be used, from the server's answer. 0: no limit. It is not stored.
     """
 
     model_config = ConfigDict(extra="ignore")

@@ -5,7 +5,7 @@ The library rejects a whole listing or answer because of one malformed part:
     {"tools": [{"name": "a"}], "nextCursor": 7}     a schema is missing, and the cursor is no text
     {"content": "fine", "isError": null}            the content is no list of blocks
 
-Each function repairs one part, or says why it cannot be read.
+Each function repairs one part, or gives the reason why the part cannot be read.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Skills of a server (SEP-2640): instructions for agents, which are found beside the tools.
+"""Skills of a server (SEP-2640): instructions for agents, which a search finds like tools.
 
     entry of `skills/list`   {"uri": "skill://billing/refunds/SKILL.md", "frontmatter": {"name": "refunds", ...},
                               "resources": [{"uri": "skill://billing/refunds/SKILL.md", "digest": "sha256:...", ...}]}

@@ -53,7 +53,7 @@ class Listing:
         secrets: Values to redact.
         extras: The parts of tools that only a client behind the gateway reads: `outputSchema`, `icons` and `_meta`.
         skills: The server's skills by the names of their records.
-        fresh_s: Seconds for which the last listing may be used, as the server said. 0 for no statement.
+        fresh_s: Seconds for which the last listing may be used, from the server's answer. 0: the answer has no number.
     """
 
     def __init__(self, spec: ServerSpec) -> None:

@@ -69,7 +69,7 @@ class SignInFile:
         self._path = folder() / f"{digest(identity, 32)}.json"
 
     def read(self) -> SignIn | None:
-        """Read the sign-in. Returns None if there is none. Raises InvalidConfig if the file is broken."""
+        """Return the stored sign-in, None without a file. Raises InvalidConfig if the file is broken."""
         try:
             return SignIn.model_validate_json(self._path.read_bytes())
         except FileNotFoundError:
@@ -92,7 +92,7 @@ class SignInFile:
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Prevent other tasks and processes from renewing the sign-in meanwhile."""
+        """Prevent other tasks and processes from renewing the sign-in during the context."""
         _make_folder()
         lock = lock_of(self._path)
         try:

@@ -55,7 +55,7 @@ class NoStorage:
 
 
 class FixedScopes(OAuthClientMetadata):
-    """Client metadata whose scopes stay, whatever the server proposes. Without scopes, the server's are taken."""
+    """Client metadata that keeps its scopes. Only if it has no scopes, it takes the scopes that the server proposes."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "scope" or not self.scope:
@@ -228,7 +228,7 @@ async def with_other_method(
         response: Its answer.
 
     Returns:
-        The request to send instead, or None if the server refused something else.
+        The request to send instead, or None if another form cannot help.
     """
     if response.status_code not in (400, 401) or request.method != "POST":
         return None
@@ -281,7 +281,7 @@ async def send_bounded(request: httpx2.Request) -> httpx2.Response:
 
 
 def _scopes(spec: ServerSpec, former: SignIn | None) -> str | None:
-    """Return the scopes to ask for, or None to ask for those that the server names.
+    """Return the scopes to ask for, or None to ask for the scopes that the server names.
 
     A server that asked for a further scope gets it together with the former ones: a new token replaces the old one.
     """

@@ -51,7 +51,7 @@ class WorkerAuth(httpx2.Auth):
     """Sends a worker's token with each request, and gets one when the server asks.
 
     The library's providers hold a lock during each request. Therefore they only get the token here, and the requests of
-    one connection run beside each other.
+    one connection run at the same time.
     """
 
     def __init__(self, spec: ServerSpec, launch: Launch) -> None:

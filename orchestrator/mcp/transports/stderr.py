@@ -31,7 +31,7 @@ def is_error(line: str) -> bool:
 
 
 def tells_of_unnamed_address(lines: Iterable[str]) -> bool:
-    """Return True if a connection failed and no line says to which address."""
+    """Return True if a connection failed and no line has the address."""
     text = " ".join(lines).lower()
     return "://" not in text and any(phrase in text for phrase in _UNREACHED)
 
@@ -48,8 +48,8 @@ def python_remedy(output: str) -> str:
 def cause(lines: Iterable[str]) -> list[str]:
     """Return up to three lines with the cause of a failure.
 
-    These are the end of the last Python traceback. Without one, these are the first line with an error and the
-    following ones, or else the last lines.
+    These are the end of the last Python traceback. Without a traceback, these are the first line with an error and the
+    following lines. Without such a line, these are the last lines.
     """
     plain = [_GROUP.sub("", line).rstrip() for line in lines]
     tracebacks = [number for number, line in enumerate(plain) if _TRACEBACK in line]

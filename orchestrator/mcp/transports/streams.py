@@ -19,7 +19,7 @@ _A_CALL = 50.0
 
 
 class Pace:
-    """Limits the rate at which a server's messages are read: a burst, then so many a second, and more for each call.
+    """Limits the rate at which a server's messages are read: a burst, then a number a second, and more for each call.
 
     A server that floods waits, so that other work gets its time.
     """

@@ -121,7 +121,7 @@ def _names(state: State, positions: Sequence[int]) -> list[Name]:
 
 
 class _Votes(NamedTuple):
-    """The additions to the log-odds of each tool by its own votes, and with those that new tools get."""
+    """The additions to the log-odds of each tool: by its own votes, and with the additions that new tools get."""
 
     given: Values
     with_new_tools: Values
@@ -137,12 +137,12 @@ def _votes(past: Experience, recalled: Recalled, names: Sequence[Name], before: 
 
 
 def _limited(before: Values, after: Values, alone: Mask, ranking: Integers) -> Values:
-    """Return the log-odds, of a tool for which one person speaks at most MOST_ALONE. The order is unchanged.
+    """Return the log-odds. A tool that only one person's tasks raise gets at most MOST_ALONE. The order is unchanged.
 
     Args:
         before: The log-odds by routing.
         after: The log-odds after the votes.
-        alone: True for tools for which only one person speaks.
+        alone: True for tools that only one person's tasks raise.
         ranking: The rows, best first by `after`.
     """
     most = log_odds(np.array(MOST_ALONE))

@@ -6,8 +6,8 @@
 
 It is against the server if a negation is within three words before the name. A name of ordinary words ("time",
 "memory") needs a cue: "X mcp", "X server", "@X" or "use X to". Names in a list ("slack, jira and github") share the
-words around the list. To exclude a server, its name needs a cue only if it is an everyday word, and "not with X" or
-"don't use X" at the end of a clause is one, too.
+words around the list. To exclude a server, its name needs a cue only if it is an everyday word. A further cue is then
+"not with X" or "don't use X" at the end of a clause.
 
 On the development sets 254 of 10,231 tasks name a server. In 15 of them no right tool belongs to that server. No task
 excludes the server of a right tool, and none has an unknown name near a server's name, such as stripe-test if only

@@ -78,7 +78,7 @@ def by_entities(state: State) -> State:
     """Return the state with the analysis of the task and two lists.
 
     `named` has the tools that the task names, the tools of named servers, and the tools linked to these. `graph` has
-    the tools linked to named tools and to the best of the lists so far, by their probability to be used together.
+    the tools linked to named tools and to the best of the earlier lists, by their probability to be used together.
     """
     index = state.task.index
     about = entities(state.task.understood.asked, index)

@@ -1,7 +1,9 @@
-"""Refiners that raise tools by evidence beside the search.
+"""Refiners that raise tools by other evidence than the search.
 
-`together` raises the tools that past tasks used with the best ones, `related` the tools that the best ones need,
-`lift_named` the tools of named servers, and `floor_always` the always-available capabilities.
+together      the tools that past tasks used with the best tools
+related       the tools that the best tools need
+lift_named    the tools of named servers
+floor_always  the always-available capabilities
 """
 
 from collections.abc import Iterator, Sequence

@@ -35,7 +35,7 @@ Floats = NDArray[np.float32]
 
 
 def text_of(tool: Tool) -> str:
-    """Return what the reader reads of a tool."""
+    """Return the text of a tool for the reader: its server, its name and the beginning of its description."""
     words = " ".join(tool.description.split())
     return f"{spaced(tool.server)} {spaced(tool.name)}: {words[:MOST_CHARS]}".lower()
 
@@ -55,7 +55,7 @@ def reader_at(folder: str) -> "Reader":
 
 
 class Reader:
-    """Scores how well a tool does what a request asks. It is opened once and may be used by several threads.
+    """Scores how well a tool fits a request. It is opened once and may be used by several threads.
 
     Args:
         folder: A folder with `reader.safetensors` and `tokenizer.json`.

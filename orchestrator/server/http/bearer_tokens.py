@@ -1,4 +1,4 @@
-"""The bearer tokens of `toolroute serve --transport http`: whom they identify, and what they allow.
+"""The bearer tokens of `toolroute serve --transport http`: their tenants, profiles and limits.
 
 {"org:42": "${ACME_TOKEN}",
  "user:7": ["...", {"token": "...", "profile": "support", "calls_per_minute": 60}]}

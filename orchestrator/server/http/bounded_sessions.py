@@ -1,4 +1,4 @@
-"""The sessions of clients before the protocol of 2026-07-28, over HTTP: so many for each tenant, and no more."""
+"""The sessions of clients before the protocol of 2026-07-28, over HTTP, with a maximum for each tenant."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class _Session:
 
 
 class BoundedSessions:
-    """The endpoint. It bounds the sessions of each tenant, so that one tenant does not use up what another needs.
+    """The endpoint. It bounds the sessions of each tenant, so that one tenant leaves room for the others.
 
     The library has no such limit, and no call that ends a session. So the sessions that were idle for longest are ended
     as their client would do it, by a DELETE request.

@@ -33,7 +33,7 @@ class JsonAnswers:
 
 
 class _Answer:
-    """Holds the start of one response back until its first event shows what it is."""
+    """Holds the start of one response back until its first event shows the kind of the response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

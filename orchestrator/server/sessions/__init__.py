@@ -1,1 +1,1 @@
-"""What `toolroute serve` keeps for each connected client."""
+"""The state of `toolroute serve` for each connected client."""

@@ -152,7 +152,7 @@ class ClientAsker:
         self.status_message = message or share
 
     async def tell(self, notification: ServerNotification) -> None:
-        """Pass a notification on. Of log messages, only those that the client wants."""
+        """Pass a notification on. A log message is passed on only if the client wants its level."""
         if self.is_handed_over:  # The request is answered, and the client does not listen.
             return
         if isinstance(notification, LoggingMessageNotification) and not self._wants(notification):

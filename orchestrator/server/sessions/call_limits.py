@@ -1,4 +1,4 @@
-"""How much a client may call: so many calls at the same time for a tenant, and so many a minute for a token."""
+"""Limits of calls: the maximum number of calls at the same time for a tenant, and a minute for a token."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Who sends a request to the gateway, and the profile that confines it, from the token and the connection."""
+"""The sender of a request to the gateway, and the profile that confines it, from the token and the connection."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def identified(context: Context, config: McpConfig, tenant: str | None, only: st
     """Return the conversation of a request, and confine the request to its profile.
 
     Its actor is the holder of the token, or the user of the operating system over stdio. A client chooses its own name,
-    so the name says nothing about the person: with twenty names, one person would count as twenty in the experience.
+    so the name is no evidence for a person: with twenty names, one person would count as twenty in the experience.
 
     Args:
         context: The request.

@@ -27,7 +27,7 @@ def enter(config: McpConfig, name: str) -> None:
 
 
 def warnings_within(profile: Profile, warnings: Iterable[str], servers: Iterable[str]) -> list[str]:
-    """Return the warnings of a search without those that name a server outside the profile.
+    """Return the warnings of a search that name no server outside the profile.
 
     Args:
         profile: The profile.

@@ -29,7 +29,7 @@ class _Client:
     """A connected client.
 
     Attributes:
-        tenant: Its tenant, "" until it has said that it is initialized. From then on it receives notifications.
+        tenant: Its tenant, "" until it is initialized. From then on it receives notifications.
         session: Its session.
         log_level: The lowest level of log messages that it wants, or "".
         subscribed: The resources that it has subscribed to by URI. None: it has subscribed to none yet.

@@ -110,7 +110,7 @@ class KeptResults:
     def _make_room(self, tenant: str) -> None:
         """Drop the oldest results over the limits, but not the only one of this tenant.
 
-        A result that has just been kept can be read, whatever its size.
+        A result that has just been kept can be read, even if it is larger than the limit.
         """
         if len(self._handles(tenant)) > _MAX_RESULTS_PER_TENANT:
             del self._results[self._handles(tenant)[0]]

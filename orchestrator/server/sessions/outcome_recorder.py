@@ -30,7 +30,7 @@ class Conversation(NamedTuple):
 
     @property
     def client(self) -> tuple[str, str]:
-        """The client, in whatever session."""
+        """The client, without the session."""
         return self.tenant, self.actor
 
 

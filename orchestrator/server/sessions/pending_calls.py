@@ -1,4 +1,4 @@
-"""Calls that go on after their client got another answer than their result: a question, or a handle to poll."""
+"""Calls that continue after their client got another answer than their result: a question, or a handle to poll."""
 
 import asyncio
 import secrets
@@ -48,7 +48,7 @@ class PendingCalls:
         return self._calls.get(call_id)
 
     def remove(self, call_id: str) -> None:
-        """Forget a call, which goes on."""
+        """Forget a call. The call itself continues."""
         del self._calls[call_id]
 
     async def close(self) -> None:

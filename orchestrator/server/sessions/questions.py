@@ -1,7 +1,7 @@
 """Requests of protocol 2026-07-28 that continue while their client answers a server's question.
 
 The answer to such a request is an `InputRequiredResult` with the questions and a `request_state`. The client sends the
-request again with that state and the answers, and the waiting request goes on.
+request again with that state and the answers, and the waiting request continues.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A call whose server refused the credentials: the client's user gets a link, and signs in meanwhile.
+"""A call whose server refused the credentials: the client's user gets a link and signs in while the call waits.
 
 The browser comes back to the machine of `serve`. So this works over stdio only.
 """
@@ -33,7 +33,7 @@ class SignIn:
         self.done = asyncio.create_task(self._login(tenant, spec))
 
     async def link(self) -> str:
-        """Return the sign-in link, or "" if there is none."""
+        """Return the sign-in link, or "" if the sign-in ended without a link."""
         either: set[asyncio.Future[Any]] = {self._link, self.done}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         return self._link.result() if self._link.done() else ""

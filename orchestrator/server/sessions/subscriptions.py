@@ -74,7 +74,7 @@ class Subscriptions:
             self._forget(resource, subscription)
 
     def _forget(self, resource: tuple[str, str], subscription: _Subscription) -> None:
-        """Let the next client begin anew. Another subscription to the resource may have begun since."""
+        """Let the next client subscribe again. Another subscription to the resource may have begun since then."""
         if self._open.get(resource) is subscription:
             del self._open[resource]
 

@@ -3,7 +3,7 @@
     tools/call    a result within ten seconds, or {"resultType": "task", "taskId": "...", "status": "working"}
     tasks/get     the state, a server's question, or the result, also in another session of the same client
     tasks/update  the answer to a question
-    tasks/cancel  the call ends, and its server is told
+    tasks/cancel  the call ends, and its server gets a notice
 
 A task of a server and a long call of any other server look the same to the client.
 """

@@ -87,7 +87,7 @@ class Retries:
 
 
 def _wait(state: "RetryCallState") -> float:
-    """Return the seconds until the next try: those that the server asks for, or twice as many as before."""
+    """Return the seconds until the next try: the server's own number, or a random one below a doubling limit."""
     from tenacity import wait_random_exponential
 
     error = state.outcome.exception() if state.outcome else None

@@ -113,7 +113,7 @@ class SqliteBackend(Backend):
             shutil.rmtree(folder)
 
     def set_aside(self, tenant: str, part: str) -> None:
-        """Move the part's damaged files to a folder beside them, and log where they are."""
+        """Move the part's damaged files to a new folder next to them, and log its path."""
         file = self._checked_file(tenant, part)
         aside = Path(tempfile.mkdtemp(prefix=f"damaged-{part}-", dir=file.parent))
         for path in files_of(file):
@@ -254,7 +254,7 @@ def _temporary_folder(owner: object) -> Path:
 
 
 def _foreign(status: os.stat_result) -> str:
-    """Return a text about other users who can write to the folder. Otherwise empty."""
+    """Return a text if other users can write to the folder. Otherwise empty."""
     if status.st_uid not in (os.geteuid(), 0):
         return f"belongs to another user (id {status.st_uid})"
     return "can be written by every user" if status.st_mode & 0o002 else ""

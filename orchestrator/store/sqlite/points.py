@@ -120,7 +120,7 @@ def _row(
 
 
 def _payload(text: str, checksum: int, fields: Fields) -> dict[str, object]:
-    """Return a payload, or nothing of it if it is not what was written."""
+    """Return a payload. It is empty if the text differs from the written one."""
     if not isinstance(text, str) or zlib.crc32(text.encode()) != checksum:
         return {}
     payload: dict[str, object] = json.loads(text)

@@ -31,7 +31,7 @@ _READ = ["state", "past", "version", "parts", "draft", "collection", "tools"]
 
 @dataclass(slots=True, kw_only=True)
 class _Part:
-    """The content of a part. It needs no check, because its digest was checked: it is what was written."""
+    """The content of a part. It needs no check, because its digest was checked."""
 
     listings: list[str] = field(default_factory=list)
     files: dict[str, tuple[str, ...]] = field(default_factory=dict)

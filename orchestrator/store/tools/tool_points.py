@@ -59,8 +59,8 @@ class ToolVectors(NamedTuple):
 class ToolPoints:
     """Writes the tools' points, and follows a change of the embedder.
 
-    The encoder for other languages has a collection of its own, with a point of the same id for each tool, so that a
-    process without that extra reads and writes the others.
+    The encoder for other languages has a separate collection, with a point of the same id for each tool. So a process
+    without that extra reads and writes only the other collections.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""The worker side: the plugin, and what its activities share."""
+"""The worker side: the plugin, and the resources that its activities share."""

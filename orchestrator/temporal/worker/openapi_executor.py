@@ -20,7 +20,7 @@ _SENT_HTTP_SCHEMES = ("basic", "bearer")
 
 
 class _Credential(NamedTuple):
-    """A secret as it is sent: in the query, a header or a cookie of this name."""
+    """A secret in the form in which it is sent: in the query, a header or a cookie of this name."""
 
     place: str
     name: str
@@ -147,7 +147,7 @@ class OpenApiExecutor(HttpExecutor):
 
 
 def _drop_arguments(credentials: Sequence[_Credential], request: HttpRequest) -> None:
-    """Remove what the arguments of a call would send under the name of a credential, in any case of letters."""
+    """Remove the arguments of a call that have the name of a credential, in any case of letters."""
     for credential in credentials:
         name = "cookie" if credential.place == "cookie" else credential.name.lower()
         if credential.place == "query":

@@ -68,20 +68,20 @@ class OrchestratorPlugin(SimplePlugin):
     Args:
         catalogue: A catalogue for all tenants: a Catalogue, a tools.jsonl file or a folder of such files. Its Python
             functions become executors.
-        store: A folder or a Qdrant URL with each tenant's own tools. Default: the user's store. Beside a catalogue:
-            none, or the user's store if `mcp_servers` are given and the catalogue has no MCP tool.
+        store: A folder or a Qdrant URL with each tenant's own tools. Default: the user's store. With a
+            catalogue the default is no store, unless `mcp_servers` are given and the catalogue has no MCP tool.
         stores: Several stores, as `Router` takes them.
         embedder: As `Router` takes it.
         options: As `Router` takes them. Default: the environment variables.
-        mcp_servers: An `mcpServers` configuration, its path, or a function from the tenant to a configuration. Beside
-            a catalogue and a store, the servers of a tenant are listed before its first route.
+        mcp_servers: An `mcpServers` configuration, its path, or a function from the tenant to a configuration. With a
+            catalogue and a store, the servers of a tenant are listed before its first route.
         executors: Functions and Executors by a tool's key, `server:*` or kind.
         models: Makes the language models. Default: the models that the options name.
         only_servers: The names of the MCP servers that may give matches. Default: all.
         entries: The entries of a configuration (`McpConfig.entries`). Only tools that these entries listed are seen.
             Default: all servers in the store.
         register: False for workers that only run workflows and no activities.
-        warm: The number of servers to connect in advance, after each Decision: those that it probably needs.
+        warm: The number of servers to connect in advance after each Decision, because its calls probably need them.
         nexus: Whether workers serve the Nexus service `toolroute` to other namespaces. True: for all tenants. A list:
             for these tenants.
         free_slots: The number of a worker's activity slots that the running calls of a tenant leave to other tenants

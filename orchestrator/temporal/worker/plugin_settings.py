@@ -1,4 +1,4 @@
-"""The arguments of an OrchestratorPlugin, and what a worker makes of them.
+"""The arguments of an OrchestratorPlugin, and a worker's settings from them.
 
 The arguments are checked together when the plugin is made. The options, the stores and a catalogue's file are read when
 an activity first needs them, because a client that only starts workflows may not have them.
@@ -78,7 +78,7 @@ class PluginArguments:
 
 
 class PluginSettings:
-    """What a worker makes of the arguments of its plugin.
+    """The settings of a worker, from the arguments of its plugin.
 
     Args:
         arguments: The arguments, checked.
@@ -152,7 +152,7 @@ class PluginSettings:
         )
 
     def make_models(self) -> "Models | None":
-        """Return the models of the given function, by default those that the options name."""
+        """Return the models of the given function, by default the models that the options name."""
         if self._arguments.models is not None:
             return self._arguments.models()
         from orchestrator.llm.client import models_for

@@ -120,7 +120,7 @@ class Resources:
                 await self.close()
 
     async def load_modules(self) -> None:
-        """Import what routes and calls need, in a thread. At the first call it would block the event loop for .7 s."""
+        """Import the modules for routes and calls, in a thread. Later, it would block the event loop for .7 s."""
         modules = (*_ROUTING, *_CONNECTING) if self._servers.are_configured else _ROUTING
         with suppress(ImportError):  # The first call that needs a missing package names it.
             await asyncio.to_thread(lambda: [import_module(name) for name in modules])

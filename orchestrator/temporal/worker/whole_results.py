@@ -116,7 +116,7 @@ class Results:
 
 
 def _within(text: str, max_tokens: int) -> str:
-    """Return the beginning of a text that has at most so many tokens, and at least one character."""
+    """Return the beginning of a text, with at most `max_tokens` tokens and at least one character."""
     tokens = count_tokens(text)
     while tokens > max_tokens and len(text) > 1:
         share = len(text) * max_tokens // tokens

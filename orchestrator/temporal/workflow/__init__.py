@@ -1,1 +1,1 @@
-"""The deterministic side: what workflow code imports."""
+"""The deterministic side: the modules that workflow code imports."""

@@ -59,7 +59,7 @@ def read(raw: RawValue, kind: type[Record]) -> Record:
 
 
 def _read_json(data: bytes, read_strictly: Callable[[bytes], Any]) -> Any:
-    """Return what a strict reader makes of JSON. The SDK of any language may have written half of a surrogate pair."""
+    """Return the value of JSON by a strict reader. Any language's SDK may have written half of a surrogate pair."""
     try:
         return read_strictly(data)
     except ValueError:

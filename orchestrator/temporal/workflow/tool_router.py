@@ -142,7 +142,7 @@ def _shown(
     """Show a run to clients outside the workflow.
 
     The patch has two purposes. An execution from a time before runs were shown stays deterministic in a replay. And the
-    server's search attribute TemporalChangeVersion finds all other executions, whatever their type.
+    server's search attribute TemporalChangeVersion finds all other executions, of any workflow type.
     """
     loop = asyncio.get_running_loop()
     if not workflow.patched(names.RUN):
