@@ -61,7 +61,7 @@ class ClientFile:
         return self.client.key in _content(self.client, self.text)
 
     def with_entries(self, entries: Mapping[str, Any]) -> str:
-        """Return the text with these servers in place of its own. All other content is unchanged.
+        """Return the text with its servers replaced by these. All other content is unchanged.
 
         Raises:
             EditByHand: Other content would change, or a comment would be lost.
@@ -141,7 +141,7 @@ def copies(path: Path, kind: str = "before") -> tuple[list[Path], Path]:
 
 
 def _content(client: Client, text: str) -> dict[str, Any]:
-    """Return a file's outermost object. Raises ValueError if there is none."""
+    """Return a file's outermost object. Raises ValueError for a file with another value."""
     content = _FORMS[client.form].parse(text.removeprefix(_MARK))
     if not isinstance(content, dict | None):
         raise ValueError("not an object")

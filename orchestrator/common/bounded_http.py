@@ -156,7 +156,7 @@ def limit_async(most_bytes: int | None = None) -> Callable[[httpx2.Response], Aw
 
 
 def limit(response: httpx2.Response, most_bytes: int | None = None) -> None:
-    """Limit what can be read of a response: the hook of a client without an event loop.
+    """Limit the bytes and the time of a response: the hook of a client without an event loop.
 
     A stream of events has no end, so its reader has to limit each event.
     """

@@ -1,4 +1,4 @@
-"""Finds the tools that a search for the first sentence of their own description does not find. No labels are needed."""
+"""Finds the tools that a search for the first sentence of their description does not find. No labels are needed."""
 
 from collections.abc import Callable
 

@@ -98,10 +98,9 @@ def calibration_interval(confidences: ArrayLike, right: ArrayLike) -> tuple[floa
 
 
 def confidence(confidences: ArrayLike, right: ArrayLike, *, gate: float) -> dict[str, float | None]:
-    """Return the calibration error, the share of confidences at or above the gate, and the share of those that
-    are right.
+    """Return the calibration error and two shares: of confidences that reach the gate, and of these, the right ones.
 
-    The last is None if no confidence reaches the gate.
+    The last share is None if no confidence reaches the gate.
 
     Args:
         confidences: The confidences.

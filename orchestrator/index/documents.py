@@ -167,7 +167,7 @@ class Reading:
         actions: The actions that begin the names.
         suspicions: Reasons by position, for flagged tools.
         write_variants: True for each tool that may change something and has a twin that only reads [tools]. A task
-            that only reads hardly means such a tool.
+            that only reads rarely means such a tool.
         deprecation_factor: The factor for each tool's odds [tools], or None if no tool is deprecated.
     """
 

@@ -142,8 +142,8 @@ def catalogue_tools(
         router: The workflow's ToolRouter.
         decision: The Decision. The agent gets its matches, best first.
         approve: The policy for calls that wait for a person, with the SDK's own `needs_approval`. `changes`: all tools
-            that are not known to only read. `destructive`: without tools that deny to destroy anything. Or `always`, or
-            `never`.
+            that are not known to only read. `destructive`: without tools that deny to destroy anything. `always`: all
+            tools. `never`: no tool.
 
     Raises:
         InvalidInput: There is no such policy.

@@ -118,9 +118,9 @@ class CatalogueToolset(AbstractToolset[Any]):
     Args:
         router: Routes and calls in the workflow.
         limit: The maximum number of tools that a task may add.
-        approve: The policy for calls that wait for a person, with pydantic-ai's own deferred tools: `changes` (all
-            tools that are not known to only read), `destructive` (without tools that deny to destroy anything),
-            `always` or `never`.
+        approve: The policy for calls that wait for a person, with pydantic-ai's own deferred tools. `changes`: all
+            tools that are not known to only read. `destructive`: without tools that deny to destroy anything.
+            `always`: all tools. `never`: no tool.
         on_decision: Is called with each Decision.
 
     Raises:

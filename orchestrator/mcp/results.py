@@ -172,7 +172,7 @@ def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["Co
 
 
 def _full_text(result: "CallToolResult") -> str:
-    """Return the text of all blocks, or the structured content if there is none."""
+    """Return the text of all blocks, or the structured content if the blocks have no text."""
     text = "\n".join(map(_block_text, result.content))
     if text or result.structured_content is None:
         return text

@@ -91,7 +91,7 @@ class Host:
 
 
 def _only_client(askers: Iterable[Asker]) -> Asker | None:
-    """Return the client whose requests a server is working on, or None if there are none or several clients.
+    """Return the client whose requests a server is working on, or None if there is not exactly one.
 
     A message over stdio does not name the request that it belongs to, and no client may see another's messages.
     """

@@ -1,6 +1,6 @@
 """Conversation: a short turn uses the turns before it, and tools that were used or offered stay available.
 
-Adding earlier turns to complete requests makes the results worse. So only a turn with few words of its own uses them.
+Adding earlier turns to complete requests makes the results worse. So only a turn with few words uses them.
 Pronouns and answers are not interpreted.
 """
 

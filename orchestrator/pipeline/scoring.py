@@ -202,7 +202,7 @@ class Search:
 
     @cached_property
     def unfamiliar(self) -> float | None:
-        """The share of the task's tokens that the embedder hardly knows, or None if it does not show tokens."""
+        """The share of the task's tokens that the embedder does not know well, or None if it does not show tokens."""
         return self.unfamiliar_to(self.understood.asked)
 
     @property

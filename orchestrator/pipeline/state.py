@@ -1,4 +1,4 @@
-"""The records of a pipeline: the Task, which is the request, and the State, which is the knowledge about it so far.
+"""The records of a pipeline: the Task, which is the request, and the State, which is the knowledge about it.
 
 Both are frozen. Tools are positions in the catalogue. The Decision has keys again.
 """
@@ -114,7 +114,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Everything that is known about a task so far. Each stage returns it with its own part added.
+    """The knowledge about a task until now. Each stage returns it with its own part added.
 
     Attributes:
         task: The task.

@@ -432,7 +432,7 @@ def _only_left(
 
 
 def check_so_far(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the arguments that are known so far. Further ones may come, so none is required.
+    """Check the arguments that are already known. Further ones may come, so none is required.
 
     Raises:
         InvalidArguments: An argument does not fit the tool's schema.

@@ -1,4 +1,4 @@
-"""The Delta: the tools that a Decision adds to those that a model already has."""
+"""The Delta: the tools that a Decision adds to the tools that a model already has."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

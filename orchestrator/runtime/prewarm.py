@@ -1,4 +1,4 @@
-"""The choice of servers to connect in advance: those that the next calls of a task probably need."""
+"""The choice of servers to connect in advance, because the next calls of a task probably need them."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -76,7 +76,7 @@ class _Asked:
         tool: The tool, as the client's profile shows it.
         arguments: The arguments.
         choices: The choices that the user has, none for a call that is approved once.
-        warning: What has changed since the user allowed or accepted the tool, or "".
+        warning: The changes since the user allowed or accepted the tool, or "".
         policy: The policy by which the call needs approval.
     """
 

@@ -4,7 +4,7 @@ A server's tool names its interface, a resource with the scheme `ui://`:
 
     {"name": "get_time", "_meta": {"ui": {"resourceUri": "ui://clock/app.html", "visibility": ["model", "app"]}}}
 
-The host reads the resource and shows it. The app then calls tools of its own server by their plain names, such as
+The host reads the resource and shows it. The app then calls its server's tools by their plain names, such as
 `get_time`, because it does not know the gateway.
 """
 

@@ -85,7 +85,7 @@ class Handlers:
 
     Args:
         gateway: The gateway.
-        caller: Returns who sends a request, and confines it to its profile.
+        caller: Returns the conversation of a request, and confines the request to its profile.
     """
 
     def __init__(self, gateway: Gateway, caller: Callable[[Context], Conversation]) -> None:

@@ -46,7 +46,7 @@ _MAX_COMPARED_NAMES = 2_000
 
 
 class TenantServers:
-    """The servers of one tenant. What a client of the tenant may see of them depends on its profile.
+    """The servers of one tenant. A client of the tenant sees only the part in its profile.
 
     Attributes:
         pool: The connections, through which servers ask and tell only this tenant's clients.

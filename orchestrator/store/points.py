@@ -126,7 +126,7 @@ class Points(ABC):
         self.delete(name, ids)
 
     def update(self, name: str, point: str, change: Callable[[str], str]) -> None:
-        """Replace the `content` of a record by what `change` makes of it. It is called again after another's write.
+        """Replace the `content` of a record by the result of `change`, which is called again after another's write.
 
         Args:
             name: The name of the collection. It is created if it is missing.

@@ -48,7 +48,7 @@ class GraphDrawing:
 
 
 def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> GraphDrawing | None:
-    """Return the drawing of the edges, or None if there are none.
+    """Return the drawing of the edges, or None without edges.
 
     Args:
         edges: The relations to draw.

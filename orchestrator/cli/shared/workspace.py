@@ -94,14 +94,14 @@ class Workspace:
 
     @property
     def required_file(self) -> Path:
-        """Return the path of the mcpServers file. Raises InvalidConfig if there is none."""
+        """Return the path of the mcpServers file. Raises InvalidConfig if no file is found."""
         if self.servers_file is None:
             raise _no_file()
         return self.servers_file
 
     @property
     def required_servers(self) -> "McpConfig":
-        """Read the mcpServers file. Raises InvalidConfig if there is none."""
+        """Read the mcpServers file. Raises InvalidConfig if no file is found."""
         servers = self.servers
         if servers is None:
             raise _no_file()

@@ -35,7 +35,7 @@ def confirm(question: str, expected: str, digest: str | None) -> None:
 
     Args:
         question: The question at a terminal.
-        expected: The digest of what was shown.
+        expected: The digest of the shown definition or call.
         digest: The digest that the user gave, or None.
 
     Raises:

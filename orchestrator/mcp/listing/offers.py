@@ -53,7 +53,7 @@ class Offer(BaseModel):
 
 
 def stored_offer(text: str) -> Offer:
-    """Read a stored offer. It is empty if there is none, or if the record has an unknown form."""
+    """Read a stored offer. It is empty without a record, or if the record has an unknown form."""
     try:
         return Offer.model_validate_json(text) if text else Offer()
     except ValidationError:
@@ -105,7 +105,7 @@ async def read_offer(
 
 
 class _Lists:
-    """The lists of one server as they are read.
+    """The lists of one server, filled while they are read.
 
     Attributes:
         items: The records by the field of an Offer.

@@ -96,7 +96,7 @@ class Callback:
 
 
 def _page(text: str) -> bytes:
-    """Return the response with a text, or with the refusal if there is none."""
+    """Return the response with a text. Without a text it is the refusal."""
     status = "200 OK" if text else "400 Bad Request"
     message = html.escape(text or "toolroute is not waiting for this sign-in.")
     page = f"{_TITLE}<h1>{message}</h1><p>Close this window."

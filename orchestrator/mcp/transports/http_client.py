@@ -199,7 +199,7 @@ def _unreached(request: httpx2.Request, error: Exception) -> str:
 
 
 def json_text(content: str | bytes, *path: str) -> str | None:
-    """Return the text under these names in JSON, or None if there is none."""
+    """Return the text under these names in JSON, or None if the JSON has no such value."""
     try:
         value = json.loads(content)
         for name in path:

@@ -153,7 +153,7 @@ class OrchestratorPlugin(SimplePlugin):
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
-        """Hold the resources while a worker or a replayer runs. A worker first loads what its activities need."""
+        """Hold the resources while a worker or a replayer runs. A worker first loads the modules for its activities."""
         async with self.resources.held():
             if self._registers:
                 await self.resources.load_modules()
