@@ -42,7 +42,13 @@ async def test_a_phrase_settles_what_names_no_other_tool(
 
 @pytest.mark.parametrize(
     "clause",
-    ["don't google it", "do not search my documents", "look at the picture that hangs up there", "the web search"],
+    [
+        "don't google it",
+        "do not search my documents",
+        "You should not search the web",
+        "look at the picture that hangs up there",
+        "the web search",
+    ],
 )
 async def test_a_negation_or_another_order_of_words_asks_for_none(router: Router, clause: str) -> None:
     assert asked_for(await router.route(clause)) == {}

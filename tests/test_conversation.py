@@ -57,6 +57,13 @@ async def test_a_new_topic_starts_a_new_offer_and_used_tools_stay_available(rout
     assert list(fresh.offered) == keys(fresh)
 
 
+async def test_an_offer_that_names_a_tool_twice_is_continued_once(router: Router) -> None:
+    first = await router.route(PULLS)
+    twice = replace(first.turn(), offered=(*first.offered, *first.offered))
+    again = await router.route("and for acme/web?", conversation=[twice])
+    assert again.offered == first.offered
+
+
 async def test_used_tools_never_fill_the_answer_nor_pass_a_filter(router: Router) -> None:
     alone = await router.route(RouteRequest(query=PULLS, limit=6))
     others = tuple(tool.key for tool in sample().tools if tool.key not in keys(alone))[:30]

@@ -79,6 +79,31 @@ for _ in range(5):
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+def test_threads_that_open_a_tokenizer_at_once_load_the_library_once() -> None:
+    code = """
+import os
+from pathlib import Path
+from threading import Barrier, Thread, enumerate
+from orchestrator.index import embed, tokenizer
+
+definition = (Path(embed.__file__).parents[1] / "data" / "embedder" / "tokenizer.json").read_bytes()
+barrier = Barrier(8)
+
+def open_tokenizer():
+    barrier.wait()
+    tokenizer.tokenizer_of(definition)
+
+threads = [Thread(target=open_tokenizer) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print([thread.name for thread in enumerate()].count("toolroute tokenizers"))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("1\n", "")
+
+
 def test_the_tokenizer_keeps_no_memory_that_it_needed_for_opening() -> None:
     code = """
 from pathlib import Path

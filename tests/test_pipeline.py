@@ -209,6 +209,18 @@ def elsewhere(state: State) -> State:
     return state.listed("elsewhere", {10_000: 0.5})
 
 
+def huge(state: State) -> State:
+    return state.listed("huge", {0: 10**400})
+
+
+async def without_lists(state: State) -> State:
+    return replace(state, lists=None)  # type: ignore[arg-type]
+
+
+def without_lists_at_once(state: State) -> State:
+    return replace(state, lists=None)  # type: ignore[arg-type]
+
+
 def no_number(state: State) -> State:
     return state.listed("no_number", {0: float("nan")})
 
@@ -221,6 +233,9 @@ def no_number(state: State) -> State:
         (nothing, "'nothing' returned None, not the state: its result is ignored"),
         (loud, r"leg 'loud' returned the score 7\.0: the leg is ignored; return probabilities"),
         (elsewhere, r"'elsewhere' scored 10000, which is not a tool's position \(state.task.index.catalogue.posi.*"),
+        (huge, r"'huge' failed \(OverflowError: .*\): its result is ignored"),
+        (without_lists, r"'without_lists' failed \(AttributeError: .*\): its result is ignored"),
+        (without_lists_at_once, r"'without_lists_at_once' failed \(AttributeError: .*\): its result is ignored"),
         (no_number, "'no_number' returned the score nan, which is not a number"),
     ],
 )

@@ -214,6 +214,7 @@ SENTENCES = ". ".join(" ".join(WORDS[start : start + 8]) for start in range(0, 8
         (tool("a:add", "Adds", keywords=tuple(f"word{number}" for number in range(40))), False),
         (tool("a:add", "Adds", keywords=tuple(f"word{number}" for number in range(41))), True),
         (tool("a:add", ", ".join(WORDS)), True),
+        (tool("a:add", "1 0 " * 45), False),
         (tool("a:add", SENTENCES), False),
         (tool("a:add", SENTENCES + " search" * 25), True),
         (tool("a:add", SENTENCES + " the" * 30), False),

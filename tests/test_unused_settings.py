@@ -105,6 +105,25 @@ def test_models_need_a_stage_that_asks_them() -> None:
         pass
 
 
+def test_an_empty_store_is_an_argument_too() -> None:
+    with pytest.raises(InvalidConfig, match=r"Options\(store=...\) has no effect"):
+        Router(sample(), store="", options=Options(store="tools"))
+
+
+class Likened(Ones):
+    """An embedder that compares like an array."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> Any:
+        return np.array([True, False])
+
+
+def test_an_embedder_may_compare_like_an_array() -> None:
+    with Router(sample(), embedder=Likened()) as router:
+        assert router.route_sync("refund charge ch_3PqX").matches
+
+
 @pytest.mark.parametrize("store", [None, STORE])
 def test_entries_need_a_store_that_the_router_opens(store: Store | None) -> None:
     with pytest.raises(InvalidConfig, match="entries has no effect: only a store that the Router opens"):

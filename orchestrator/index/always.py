@@ -14,7 +14,8 @@ catalogue may set it."""
 MAX_GAP = 2
 """The maximum number of words between two words of a phrase: "search my old documents" counts as "search documents"."""
 
-_ENDS = frozenset("no not don without never avoid except".split())
+_NEGATIONS = frozenset("not don without never avoid except".split())
+_ENDS = _NEGATIONS | {"no"}
 """Words at which a phrase ends: in "search the docs, no web" the phrase does not continue after "docs"."""
 _PARTICLES = frozenset("up out in on for from with".split())
 
@@ -150,7 +151,7 @@ class AlwaysIndex:
                 if known is not None and len(known[1]) >= len(phrase.stems):
                     continue
                 places = _places(phrase, words, start)
-                if places:
+                if places and not self._negated(words, start, phrase.tool):
                     longest[phrase.tool] = phrase, places
         hits = []
         for tool, (phrase, places) in longest.items():
@@ -158,6 +159,15 @@ class AlwaysIndex:
             hit = AlwaysHit(tool=tool, phrase=phrase.text, clear=phrase.clear, settles=settles)
             hits.append(hit)
         return hits
+
+    def _negated(self, words: Sequence[str], start: int, tool: int) -> bool:
+        """Return True if a negation precedes the phrase, with only stop words or the capability's words between."""
+        for word in reversed(words[:start]):
+            if word in _NEGATIONS:
+                return True
+            if word not in STOP_WORDS and word not in self._stems_of[tool]:
+                return False
+        return False
 
     def _settles(self, words: Sequence[str], phrase: _Phrase, places: frozenset[int]) -> bool:
         """Return True if no content word outside the phrases is in another tool's name or server."""

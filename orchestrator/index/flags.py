@@ -361,7 +361,8 @@ def folded(text: str) -> str:
 
 def _is_stuffed(text: str) -> bool:
     """Return True if a long text mostly repeats one word, or is a list of words without sentences."""
-    words = text.lower().replace(",", " ").split()
+    # Keywords have three letters and more. So many words in fewer characters are figures and words such as "a".
+    words = text.lower().replace(",", " ").split() if len(text) >= 4 * LONG else []
     if len(words) < LONG:
         return False
     content = [word for word in words if word not in STOP_WORDS]

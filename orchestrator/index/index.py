@@ -195,11 +195,11 @@ class Index:
     @cached_property
     def flagged_by_term(self) -> Mapping[str, frozenset[int]]:
         """The positions of the flagged tools whose name has each term."""
-        by_term: dict[str, frozenset[int]] = {}
+        by_term = defaultdict[str, set[int]](set)
         for position in self.flag_reasons:
             for term in self.name_terms(position):
-                by_term[term] = by_term.get(term, frozenset()) | {position}
-        return by_term
+                by_term[term].add(position)
+        return {term: frozenset(positions) for term, positions in by_term.items()}
 
     def name_terms(self, position: int) -> frozenset[str]:
         """Return the terms of a tool's name."""

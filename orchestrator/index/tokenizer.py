@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kitoken import Kitoken
 
+_loading = threading.Lock()
+"""Held while the library is loaded. Two threads that load it would both set and remove the variable below."""
 _PURGE = "MIMALLOC_PURGE_DELAY"
 """The milliseconds after which freed memory is given back, if the library asks for memory then."""
 
@@ -20,7 +22,8 @@ def tokenizer_of(definition: bytes) -> "Kitoken":
     Raises:
         ValueError: The definition is broken.
     """
-    _load_library()
+    with _loading:
+        _load_library()
     from kitoken import Kitoken
 
     return Kitoken.from_tokenizers(definition)
@@ -68,4 +71,4 @@ def _freed_at_once() -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[_PURGE]
+        os.environ.pop(_PURGE, None)

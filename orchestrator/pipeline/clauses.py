@@ -3,18 +3,19 @@
     Find flights to Rome. Book "a hotel" there, but don't call me.
     -> "Find flights to Rome", "Book "a hotel" there", and the exclusion "but don't call me"
 
-Each sentence is a part, and so is a part that begins with an action or a question after "and", "but" or "then". Quoted
-text is data. It is never split, and contains no instructions.
+Each sentence is a part, and so is a part behind an arrow. So is a part that begins with an action or a question after
+"and", "&", "but" or "then". Quoted text is data. It is never split, and contains no instructions.
 
-An exclusion begins with "without", or with "don't" or "never" at the start of a part. It ends at the next pause, or
-before "but" or "then".
+An exclusion begins with "without", or with "don't", "never" or "not" at the start of a part. It ends at the next pause,
+or before "but" or "then". "Without X use Y" ends before "use". "Don't hesitate to create a ticket" excludes nothing:
+the action is behind "to".
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
 
-from orchestrator.index.intent import begins_action
+from orchestrator.index.intent import begins_action, known_actions
 from orchestrator.index.text import terms
 
 MAX_CUT = 4_000
@@ -35,18 +36,21 @@ QUOTE = re.compile(
     r"```(?s:.*?)```|\"[^\"\n]+\"|“[^”]+”|„[^„“”]+[“”]|«[^»]+»|`[^`\n]+`|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
 )
 _CUT = re.compile(
-    r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*)|[,，]?\s+(?:and\s+then|and|but|then)\s+|，"
+    r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*|\s*(?:->|=>|→)\s*)|[,，]?\s+(?:and\s+then|and|but|then|&)\s+|，"
 )
 """Of 11,392 development tasks 25 are cut at "but". Their recall@5 rises from .749 to .782."""
 _EXCLUSION_MARK = (
-    r"(?:\bwithout\b"
+    r"(?:(?P<thing>\bwithout\b)"
     r"|(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
-    r"(?:please\s+)?(?:do\s+not|don['’]?t|never)\b(?!-|\s+forget\b))"
+    r"(?:please\s+)?(?:do\s+not|don['’]?t|never)\b(?!-|\s+forget\b)"
+    r"|(?P<other>(?:\A|(?<=[,;:(])\s?)not\b(?!-|\s+only\b|\s*[,.;:!?\n])))"
 )
 """Of 11,447 development tasks 45 have "without", and 15 have "don't" or "do not" at the start of a part."""
 _EXCLUSION = re.compile(
-    rf"(?i){_EXCLUSION_MARK}(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
+    rf"(?i)(?P<mark>{_EXCLUSION_MARK})(?:(?!\s(?:but|then)\s)(?(thing)(?!\suse\s))(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
 )
+_FIRST_WORD = re.compile(r"\s*([a-z]+)", re.IGNORECASE)
+_BEHIND_TO = re.compile(r"\bto\s+([a-z]+)", re.IGNORECASE)
 
 _NEGATION = re.compile(
     r"(?i)(?<![\w-])(?:not(?!\s+only\b)|never|n(?:o|one|or|either|othing|obody)(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|avoid|without"
@@ -114,8 +118,21 @@ def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
 
 def exclusions(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of a text that exclude something, in characters."""
-    for exclusion in _EXCLUSION.finditer(masked(text)):
+    unquoted = masked(text)
+    for exclusion in _EXCLUSION.finditer(unquoted):
+        is_about_action = not exclusion["thing"] and not exclusion["other"]
+        if is_about_action and _encourages(unquoted[exclusion.end("mark") : exclusion.end()]):
+            continue
         yield exclusion.span()
+
+
+def _encourages(text: str) -> bool:
+    """Return True if the text behind "don't" asks for an action: "hesitate to create", "be afraid to delete"."""
+    first_word = _FIRST_WORD.match(text)
+    if first_word is None or first_word[1].lower() in known_actions():
+        return False
+    behind_to = _BEHIND_TO.search(text)
+    return behind_to is not None and behind_to[1].lower() in known_actions()
 
 
 def unmarked(part: str) -> str:
@@ -158,7 +175,7 @@ def _cuts(text: str, actions: frozenset[str]) -> Iterator[int]:
             yield cut.end()
 
 
-_JOINT = re.compile(r"(?i)(?:[\s,，;.!。]+|\b(?:and|but|then))+\Z")
+_JOINT = re.compile(r"(?i)(?:[\s,，;.!。]+|\b(?:and|but|then)|&|->|=>|→)+\Z")
 
 
 def _trimmed(part: str) -> str:

@@ -156,4 +156,6 @@ def _marked(
 
 def in_order(keys: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
     """Return the keys in the order of the last offer, followed by new keys."""
-    return (*(key for key in offered if key in keys), *(key for key in keys if key not in offered))
+    # An offer that the caller wrote down may name a tool twice.
+    offered_before = [key for key in offered if key in keys]
+    return tuple(dict.fromkeys((*offered_before, *keys)))

@@ -188,7 +188,7 @@ class Pipeline:
             if pending is not None:
                 name = remaining.popleft()
                 result = await self._awaited(name, state, pending)
-                state = self._finished(name, state, result, clock)
+                state = self._guarded(name, state, result, clock)
         if clock and state.decision is not None:
             decision = replace(state.decision, timings_ms=clock.total())
             state = replace(state, decision=decision)
@@ -220,7 +220,7 @@ class Pipeline:
                     result = self._failed(name, state, error)
                 if isawaitable(result):
                     return state, result
-                state = self._finished(name, state, result, clock)
+                state = self._guarded(name, state, result, clock)
             remaining.popleft()
         return state, None
 
@@ -236,6 +236,13 @@ class Pipeline:
             raise error
         logger.warning("stage %r failed", name, exc_info=error)
         return self._ignored(name, state, f"failed ({type(error).__name__}: {error})")
+
+    def _guarded(self, name: str, before: State, after: State, clock: Clock | None) -> State:
+        """Return the finished state. A user's stage may return parts that cannot even be checked: `lists=None`."""
+        try:
+            return self._finished(name, before, after, clock)
+        except Exception as error:
+            return self._failed(name, before, error)
 
     def _finished(self, name: str, before: State, after: State, clock: Clock | None) -> State:
         """Return the state after a stage, once its time is booked."""

@@ -62,10 +62,9 @@ def task_of(decision: Decision | str, tenant: str) -> tuple[str, str]:
     return decision.query, decision.tenant
 
 
-def names_of_given(**arguments: object) -> frozenset[str]:
-    """Return the names of the arguments that a caller gave."""
-    absent = (None, "", ())
-    return frozenset(name for name, value in arguments.items() if value not in absent)
+def set_arguments(**arguments: object) -> frozenset[str]:
+    """Return the names of the arguments that are not None."""
+    return frozenset(name for name, value in arguments.items() if value is not None)
 
 
 def stores_to_read(

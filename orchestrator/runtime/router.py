@@ -39,7 +39,7 @@ from orchestrator.runtime.inputs import (
     check_parts,
     check_reader,
     fit_from,
-    names_of_given,
+    set_arguments,
     stores_to_read,
     task_of,
     validated_request,
@@ -103,13 +103,13 @@ class Router:
         entries: Mapping[str, str] | None = None,
         models: Callable[[], Any] | None = None,
     ) -> None:
-        arguments = names_of_given(
+        arguments = set_arguments(
             catalogue=catalogue,
             store=store,
-            stores=stores or (),
+            stores=stores or None,
             embedder=embedder,
             calibration=calibration,
-            pipeline=pipeline,
+            pipeline=pipeline or None,
             models=models,
         )
         check_parts(stores, capabilities, embedder)
