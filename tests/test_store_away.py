@@ -213,6 +213,19 @@ def test_an_answer_that_unpacks_to_too_much_is_not_read_to_its_end() -> None:
         Store(url, embedder=shipped(), timeout_s=30).load("local")
 
 
+@pytest.mark.parametrize(
+    ("items", "limit"), [(b"[],", "500,000 texts, lists and objects"), (b'"",', "500,000 texts"), (b"0,", "5,000,000")]
+)
+def test_an_answer_of_too_many_values_is_not_read(items: bytes, limit: str) -> None:
+    packed = gzip.compress(b'{"result": [' + items * 6_000_000 + b"0]}", 1)
+    headers = {"content-encoding": "gzip", "content-type": "application/json"}
+    with (
+        served(Response(packed, headers=headers)) as url,
+        pytest.raises(StoreUnavailable, match=f"the answer has more than {limit}"),
+    ):
+        Store(url, embedder=shipped(), timeout_s=30).load("local")
+
+
 def test_a_new_process_waits_as_long_as_the_server_asks(front: QdrantFront, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_WAIT_S", 3_600)
     front.failing = 2

@@ -1,4 +1,4 @@
-"""HTTP clients with a limit of bytes, after unpacking, and of seconds for each answer.
+"""HTTP clients with a limit of bytes, after unpacking, of values, and of seconds for each answer.
 
 The library reads an answer to its end, and its own timeout starts again with every byte. A hook on each response sets
 the limits, so that they also apply to the requests of a sign-in:
@@ -16,11 +16,17 @@ from typing import Any
 
 import httpx2
 
+from orchestrator.common.json_size import JsonSize
+
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 64 * 2**20
 """The maximum size of an unpacked answer, in bytes. The largest normal answer, 100 embeddings with 8,192 numbers each,
 has 18 MiB."""
+MOST_VALUES = 500_000
+"""The maximum number of texts, lists and objects in an answer: 64 MiB of empty lists take 1.5 GB and a minute."""
+MOST_NUMBERS = 5_000_000
+"""The maximum number of commas in an answer. A page of 1,000 vectors with 4,096 numbers each has 4.1 million."""
 ACCEPTED = {"accept-encoding": "gzip"}
 """The header of a client with these hooks, which unpack nothing else."""
 _GZIP = zlib.MAX_WBITS | 16
@@ -181,6 +187,7 @@ class _LimitedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         self._most_bytes = most_bytes
         self._unpacker = zlib.decompressobj(_GZIP)
         self._bytes_left = most_bytes
+        self._size = JsonSize()
         limit_s = _limit_s(response.request)
         self._deadline = None if limit_s is None else time.monotonic() + limit_s
 
@@ -206,6 +213,10 @@ class _LimitedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
                 raise AnswerTooLong(
                     f"the answer has more than {_size(self._most_bytes)}", request=self._request
                 )
+            self._size.add(piece)
+            too_many = _too_many(self._size)
+            if too_many:
+                raise AnswerTooLong(f"the answer has more than {too_many}", request=self._request)
             if self._deadline is not None and time.monotonic() > self._deadline:
                 raise _late(self._request)
             yield piece
@@ -226,6 +237,15 @@ class _LimitedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
             raise httpx2.DecodingError(
                 f"the answer cannot be unpacked ({error})", request=self._request
             ) from None
+
+
+def _too_many(size: JsonSize) -> str:
+    """Return the limit of values that an answer exceeds, or ""."""
+    if size.brackets + size.quotes // 2 > MOST_VALUES:
+        return f"{MOST_VALUES:,} texts, lists and objects"
+    if size.commas > MOST_NUMBERS:
+        return f"{MOST_NUMBERS:,} numbers"
+    return ""
 
 
 def _size(count: int) -> str:

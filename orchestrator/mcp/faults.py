@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from orchestrator.common.json_input import first_problem
+from orchestrator.common.json_size import JsonSize
 from orchestrator.common.lines import one_line
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
@@ -33,17 +34,14 @@ def is_too_much(message: bytes) -> bool:
     """Return True if a JSON message exceeds the limits. Values are counted without decoding them."""
     if len(message) <= 2 * MAX_VALUES:
         return False
-    plain = message.replace(rb"\\", b"").replace(rb"\"", b"")
-    if len(message) > MAX_MESSAGE_BYTES or plain.count(b'"') > 4 * MAX_VALUES:
+    if len(message) > MAX_MESSAGE_BYTES:
         return True
-    values = 0
-    in_text = False
-    for start in range(0, len(plain), _PIECE):
-        parts = plain[start : start + _PIECE].split(b'"')
-        outside_of_texts = b"".join(parts[in_text::2])
-        values += sum(map(outside_of_texts.count, (b",", b"[", b"{")))
-        in_text ^= len(parts) % 2 == 0
-    return values > MAX_VALUES
+    size = JsonSize()
+    for start in range(0, len(message), _PIECE):
+        size.add(message[start : start + _PIECE])
+        if size.brackets + size.commas > MAX_VALUES:
+            return True
+    return False
 
 
 def connect_error(
