@@ -83,6 +83,14 @@ async def test_a_refused_protocol_version_is_followed_by_an_accepted_one(fault: 
         assert (await servers.call("old:it")).text == "fine"
 
 
+async def test_a_server_with_other_protocol_versions_is_not_tried_with_older_ones(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    async with Connections(config(new=entry("faulty.py", "ahead", COUNT_FILE=str(count)))) as servers:
+        with pytest.raises(ToolrouteError, match="Unsupported protocol version"):
+            await servers.tools("new")
+    assert count.read_text() == "initialize\n"
+
+
 async def test_an_unknown_protocol_version_of_an_entry_is_refused() -> None:
     async with Connections(config(old=entry("quick.py", own={"protocol_version": "2025"}))) as servers:
         with pytest.raises(InvalidConfig, match=r"protocol_version: .*'2025-11-25' or '2026-07-28'"):

@@ -66,3 +66,22 @@ def test_without_the_extra_mcp_tasks_are_routed_and_a_connection_names_it() -> N
     routed, message = done.stdout.splitlines()
     assert routed == "('stripe:refund_charge',)"
     assert "pip install 'mcp>=2.1'" in message
+
+
+WITHOUT_STARLETTE = """
+import sys
+for name in ("mcp", "mcp_types", "uvicorn", "starlette"):
+    sys.modules[name] = None
+from orchestrator.cli import main
+
+sys.argv = ["toolroute", "explain", "refund a charge", "--catalogue", "examples/tools.jsonl", "--html", sys.argv[1]]
+main()
+"""
+
+
+def test_explain_writes_its_page_without_the_extras(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    command = [sys.executable, "-c", WITHOUT_STARLETTE, str(page)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "stripe:refund_charge" in page.read_text()

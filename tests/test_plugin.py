@@ -248,3 +248,9 @@ async def test_the_first_call_imports_nothing_of_ours() -> None:
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", FIRST_CALL, stdout=asyncio.subprocess.PIPE)
     out, _ = await process.communicate()
     assert out.decode().strip() == "[]"
+
+
+def test_an_empty_store_beside_a_catalogue_is_the_users_store() -> None:
+    OrchestratorPlugin(catalogue="examples/tools.jsonl", store="", entries={})
+    with pytest.raises(InvalidConfig, match="entries has no effect without a store"):
+        OrchestratorPlugin(catalogue="examples/tools.jsonl", entries={})

@@ -28,6 +28,7 @@ _PIECE = 2**18
 """The bytes of a message that are counted at once. The texts between all quotes of a long listing take 100 MB."""
 _LONGEST = 500
 _REFUSED_VERSION = ("unsupported protocol version", "invalid protocol version")
+_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def is_too_much(message: bytes) -> bool:
@@ -141,8 +142,8 @@ def is_end(error: BaseException) -> bool:
 def accepted_versions(error: BaseException) -> list[str] | None:
     """Return the protocol versions that a server accepts in place of the refused version, the newest first.
 
-    None if the server refused something other than the version. If it names no version, these are all versions with a
-    handshake.
+    None if the server refused something other than the version. Only versions with a handshake are returned: all of
+    them if the server names no version, and none if it names only others.
     """
     from mcp import MCPError
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -156,13 +157,18 @@ def accepted_versions(error: BaseException) -> list[str] | None:
     if not supported and not any(phrase in message for phrase in _REFUSED_VERSION):
         return None
     versions = HANDSHAKE_PROTOCOL_VERSIONS[::-1]
-    named = [version for version in versions if version in str(supported or cause.message)]
-    return named or list(versions)
+    named = _VERSION.findall(str(supported or cause.message))
+    if not named:
+        return list(versions)
+    return [version for version in versions if version in named]
 
 
 def has_code(error: BaseException, code: int) -> bool:
     """Return True for a protocol error with this code, also within a group of errors."""
-    return getattr(_leaf(error), "code", None) == code
+    from mcp import MCPError
+
+    cause = _leaf(error)
+    return isinstance(cause, MCPError) and cause.code == code
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -43,7 +43,7 @@ class CallLost(Exception):
         self.timed_out = timed_out
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Session:
     """An open session with one server.
 

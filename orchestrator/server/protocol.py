@@ -134,7 +134,7 @@ class ToolHandlers:
 
     async def list_tools(self, context: Context, _: Any) -> ListToolsResult:
         who = self._caller(context)
-        # Clients list the tools after a call, too. So a list without pinned tools waits for no file and no store.
+        # Clients list the tools after a call, too. A list without pinned tools does not check the configuration file.
         if current().spec.pinned:
             await self._gateway.follow()
         servers = self._gateway.servers(who.tenant)

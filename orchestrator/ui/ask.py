@@ -8,7 +8,7 @@ from orchestrator.common.tenant import os_user
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
 from orchestrator.ui.decision import Shown, view
-from orchestrator.ui.page import page
+from orchestrator.ui.page import page, uploaded_decisions
 from orchestrator.ui.scope import Scope
 
 
@@ -31,6 +31,6 @@ async def ask(request: Request) -> Response:
 
 async def kept(request: Request, form: FormData) -> Response:
     """Show a Decision from a file."""
-    [shown] = await Shown.uploaded(form, "decision")
+    [shown] = await uploaded_decisions(form, "decision")
     gate = Scope.of(request).options.gate
     return page(request, "ask.html", asked="", kept=True, **view(shown, gate))

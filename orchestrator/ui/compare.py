@@ -11,7 +11,7 @@ from orchestrator.common.tenant import os_user
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
 from orchestrator.ui.decision import MOST_SHOWN, Shown
-from orchestrator.ui.page import page
+from orchestrator.ui.page import page, uploaded_decisions
 from orchestrator.ui.scope import Scope
 
 
@@ -25,7 +25,7 @@ async def compare(request: Request) -> Response:
 
 async def compare_kept(request: Request, form: FormData) -> Response:
     """Compare two kept Decisions. Without a second file, the task of the first file is routed now."""
-    decisions = await Shown.uploaded(form, "first", "second")
+    decisions = await uploaded_decisions(form, "first", "second")
     if len(decisions) == 1:
         decisions.append(await _routed(request, decisions[0].query))
     return _page(request, ["", ""], decisions)

@@ -16,8 +16,6 @@ from pydantic import (
     FiniteFloat,
     ValidationError,
 )
-from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException
 
 from orchestrator.common.json_input import first_problem, read_json
 from orchestrator.errors import InvalidInput
@@ -96,21 +94,6 @@ class Shown(_Plain):
             return cls.of(read_json(text.decode("utf-8-sig")))
         except ValueError as error:
             raise InvalidInput(f"this is {error}; {_FORM}") from None
-
-    @classmethod
-    async def uploaded(cls, form: FormData, *fields: str) -> "list[Shown]":
-        """Read the files that a form has in these fields. Raises HTTPException if none was chosen."""
-        files = [form.get(name) for name in fields]
-        decisions = [
-            cls.read(await file.read())
-            for file in files
-            if isinstance(file, UploadFile) and file.size
-        ]
-        if not decisions:
-            raise HTTPException(
-                400, "no file was chosen. Choose a file that `toolroute route -o json` has printed"
-            )
-        return decisions
 
     @property
     def by_probability(self) -> list[ShownMatch]:

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from orchestrator.ui.decision import Shown
 from orchestrator.ui.guard import form_token
 from orchestrator.ui.scope import Scope
 
@@ -63,6 +66,21 @@ def paged(request: Request, items: Sequence[T]) -> Paged[T]:
 
 def _link(request: Request, number: int) -> str:
     return f"{request.url.path}?{request.url.include_query_params(page=number).query}"
+
+
+async def uploaded_decisions(form: FormData, *fields: str) -> list[Shown]:
+    """Read the Decisions of the files that a form has in these fields. Raises HTTPException if none was chosen."""
+    files = [form.get(name) for name in fields]
+    decisions = [
+        Shown.read(await file.read())
+        for file in files
+        if isinstance(file, UploadFile) and file.size
+    ]
+    if not decisions:
+        raise HTTPException(
+            400, "no file was chosen. Choose a file that `toolroute route -o json` has printed"
+        )
+    return decisions
 
 
 def page(request: Request, name: str, status: int = 200, **values: Any) -> Response:

@@ -112,6 +112,10 @@ class Faulty:
         os._exit(1)
 
     def hello(self) -> dict[str, Any]:
+        if self.fault == "ahead":
+            with Path(os.environ["COUNT_FILE"]).open("a") as file:
+                file.write("initialize\n")
+            raise ValueError("Unsupported protocol version", {"supported": ["2999-01-01"]})
         if self.fault == "future":
             return {**HELLO, "protocolVersion": "2999-01-01"}
         if self.fault in ("hoard", "leaves"):

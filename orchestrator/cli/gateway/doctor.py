@@ -61,7 +61,7 @@ class Check(NamedTuple):
     Attributes:
         name: The part.
         look: Returns the findings. It may raise a ToolrouteError, which is a finding, too.
-        remedy: The remedy for such an error.
+        remedy: The remedy for such an error. The message of an InvalidInput names its own.
     """
 
     name: str
@@ -71,6 +71,8 @@ class Check(NamedTuple):
     def findings(self) -> Iterator[Finding]:
         try:
             yield from self.look()
+        except InvalidInput as error:
+            yield Finding(self.name, "broken", str(error))
         except ToolrouteError as error:
             yield Finding(self.name, "broken", str(error), self.remedy)
 

@@ -149,7 +149,10 @@ class Listing:
 
     def _skip(self, tool: str, reason: str) -> None:
         self._last_problem = self.secrets.redact(f"its tool {tool} cannot be read ({reason})")
-        self.warn_once(f"{self._last_problem} and is skipped")
+        # The reason is not compared, because it may have a size that changes with each listing.
+        if tool not in self._skipped:
+            self._skipped.add(tool)
+            logger.warning("server %s: %s and is skipped", self._spec.name, self._last_problem)
 
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
         """Return the tools that the entry includes and that can be read.

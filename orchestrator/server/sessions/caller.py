@@ -34,7 +34,7 @@ def identified(context: Context, config: McpConfig, tenant: str | None, only: st
         InvalidConfig: The configuration no longer has the profile.
     """
     token = token_of(context)
-    if tenant is None:
+    if not tenant:
         if token is None:
             raise UnknownTenant(
                 "this request has no token, so its tenant is unknown: send an Authorization header with a bearer token"

@@ -99,7 +99,9 @@ class PluginSettings:
         self.warm = arguments.warm
         self.executors: Mapping[str, Registered] = dict(arguments.executors or {})
         self._catalogue = _catalogue_here(arguments)
-        self._has_store = self._catalogue is None or bool(arguments.store or arguments.stores)
+        # An empty `store` is the user's store.
+        names_store = arguments.store is not None or bool(arguments.stores)
+        self._has_store = self._catalogue is None or names_store
         if self._catalogue is not None and not isinstance(self._catalogue, str | Path):
             self._use_catalogue(self._catalogue)
         if arguments.entries is not None and not self._has_store:
