@@ -424,7 +424,8 @@ def _without_sentences(text: str, drops: Callable[[str], bool]) -> str:
     visible = _COMMENT.sub(" ", text)
     visible = _without_tagged(_BLOCK.sub(" ", visible))
     unseen = set(_unseen(visible))
-    visible = "".join(char for place, char in enumerate(visible) if place not in unseen)
+    if unseen:
+        visible = "".join(char for place, char in enumerate(visible) if place not in unseen)
     sentences = _SENTENCE.split(visible)
     kept = [sentence for sentence in sentences if not drops(_single_spaced(sentence))]
     is_unchanged = visible == text and kept == sentences
