@@ -229,7 +229,9 @@ async def test_of_a_hoard_of_resources_four_mebibytes_are_read_and_no_other_list
     async def keep(_: str, offer: Offer) -> None:
         offers.append(offer)
 
-    async with Connections(config(bad=faulty("hoard")), host=Host(on_offer=keep)) as servers:
+    async with Connections(
+        config(bad=faulty("hoard")), host=Host(on_offer=keep), connect_timeout_s=120, call_timeout_s=120
+    ) as servers:
         for _ in range(2):
             await servers.offer("bad")
     sizes = len(offers[0].resources), len(offers[0].templates), len(offers[0].prompts)
