@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import orchestrator
-from orchestrator.common.extras import PACKAGES, install_command
+from orchestrator.extras import PACKAGES, install_command
 from tests.check_types import build_wheel
 
 ROOT = Path(__file__).parents[1]

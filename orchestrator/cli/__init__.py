@@ -96,7 +96,7 @@ def _export(variable: str) -> None:
     try:
         export(collector_timeout())
     except ImportError:
-        from orchestrator.common.extras import install_command
+        from orchestrator.extras import install_command
 
         remedy = f"{install_command('otel')}, or set OTEL_SDK_DISABLED=true"
         click.echo(f"toolroute: {variable} is set and nothing is sent there: {remedy}", err=True)

@@ -1,4 +1,4 @@
-"""A dict of limited length, for the state of clients that may end without a message."""
+"""A dict with a maximum length, for the state of clients that may end without a message."""
 
 from collections import OrderedDict
 from typing import TypeVar

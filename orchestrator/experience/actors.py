@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Integers, Mask
+from orchestrator.common.arrays import Integers, Mask
 
 Task = TypeVar("Task")
 

@@ -9,6 +9,7 @@ from sys import intern
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.common.arrays import Integers
 from orchestrator.experience.actors import (
     agreed,
     evened,
@@ -21,7 +22,6 @@ from orchestrator.experience.calls import Calls, by_definition
 from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
 from orchestrator.experience.voting import FAR, NEAREST, PastTask, best_weight, nearness, votes_of
-from orchestrator.index.bm25 import Integers
 from orchestrator.index.embed import ONE_THREAD
 from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled, Use
 

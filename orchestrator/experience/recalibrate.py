@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from orchestrator.common.arrays import Mask
 from orchestrator.experience.actors import newest, usual
-from orchestrator.index.bm25 import Mask
 from orchestrator.index.calibration import Calibration, Correction, log_odds
 from orchestrator.records.outcome import Outcome
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.common.arrays import Mask
 from orchestrator.experience.actors import newest
-from orchestrator.index.bm25 import Mask
 from orchestrator.index.calibration import log_odds
 from orchestrator.records.outcome import Name
 

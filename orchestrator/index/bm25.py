@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-Mask = NDArray[np.bool_]
-"""True for each item that counts, such as a tool that is searched."""
-Integers = NDArray[np.int64]
-"""Positions, rows, numbers or counts of items."""
+from orchestrator.common.arrays import Integers, Mask
+
 Pair = tuple[str, str]
 K1, B = 1.5, 0.75
 """BM25's two constants: how early further mentions of a word count little, and how much a document's length counts."""

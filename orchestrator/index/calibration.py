@@ -16,11 +16,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.common.arrays import Mask
 from orchestrator.common.fields import Give, named
 from orchestrator.common.json_input import reading
 from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.bm25 import Mask
 from orchestrator.index.features import ASKED, KEYWORD, SEMANTIC, Rows
 
 Probabilities = NDArray[np.float64]
@@ -127,7 +127,7 @@ def log_odds(chance: Any, least: float = 1e-4) -> Any:
 
 
 MAX_STEPS, SMALLEST_STEP = 50, 1e-7
-"""When Newton's method ends: after so many steps, or at a step that changes nothing that is shown."""
+"""Newton's method ends after 50 steps, or after a step below 1e-7."""
 LEAST_SLOPE = 0.1
 """With a slope near 0 every probability would be the same, and a negative one would reverse their order."""
 REMEDY = "make it with `toolroute eval FOLDER --fit --write FILE`"

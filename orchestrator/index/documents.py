@@ -1,4 +1,4 @@
-"""Documents: all that indexing takes from the texts of tools.
+"""Documents: the terms, words and flags that indexing reads from the texts of tools.
 
 A `Document` has the indexed data of one tool, and the tool's next catalogue reuses it. A `Reading` has the data of a
 whole catalogue, as values that a file can keep.
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Corpus, Mask
+from orchestrator.common.arrays import Mask
+from orchestrator.index.bm25 import Corpus
 from orchestrator.index.flags import cleaned, suspicions
 from orchestrator.index.intent import action_of, thing_of
 from orchestrator.index.text import field_terms, fields

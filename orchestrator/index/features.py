@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Integers, Mask
+from orchestrator.common.arrays import Integers, Mask
 from orchestrator.index.embed import SemanticIndex
 from orchestrator.index.keyword import NAME_BIT, KeywordIndex, KeywordScores
 

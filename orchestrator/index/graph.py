@@ -327,7 +327,9 @@ class Graph:
         """Return the edges from one of these tools to another."""
         edges: list[Edge] = []
         for node in nodes:
-            edges += [edge for edge in self.edges(node, more) if self._positions[edge.to] in nodes]
+            edges += [
+                edge for edge in self.edges(node, more) if self._positions.get(edge.to) in nodes
+            ]
         return tuple(edges)
 
     def _walk(

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
+from orchestrator.common.arrays import Integers, Mask
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
-from orchestrator.index.bm25 import Integers, Mask
 from orchestrator.index.documents import Documents, Reading
 from orchestrator.index.embed import Cosines, Embedder, SemanticIndex, embed_tools
 from orchestrator.index.flags import mentions

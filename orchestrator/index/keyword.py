@@ -8,13 +8,12 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.common.arrays import Integers, Mask
 from orchestrator.index.bm25 import (
     Bigrams,
     Columns,
     Counts,
-    Integers,
     KnownWeight,
-    Mask,
     Pair,
     Postings,
     reduce_runs,
@@ -167,18 +166,22 @@ class KeywordIndex:
             return np.zeros(len(self.servers) or 1, np.float32)
         if among is None:
             return self.server_postings.weighted_scores(weights)
-        in_text = self._count_by_server(columns, NAME_BIT | DESCRIPTION_BIT)
-        in_name = self._count_by_server(columns, SERVER_BIT) > 0
+        server = self.server_of[columns.documents]
+        in_text = self._count_by_server(columns, server, NAME_BIT | DESCRIPTION_BIT)
+        in_name = self._count_by_server(columns, server, SERVER_BIT) > 0
         asked = {word: weights.get(word, 0.0) for word in columns.words}
         return self.server_postings.scores_if(asked, in_text + NAME_OF_SERVER * in_name)
 
-    def _count_by_server(self, columns: Columns, bits: int) -> NDArray[np.float64]:
+    def _count_by_server(
+        self, columns: Columns, server: Integers, bits: int
+    ) -> NDArray[np.float64]:
         """Return the number of each server's tools that have a word in one of these fields [words, servers]."""
-        counts = np.zeros((len(columns.words), len(self.servers)))
+        shape = len(columns.words), len(self.servers)
+        # One number for each word and server: bincount is three times as fast as add.at with two.
+        cell = columns.word * len(self.servers) + server
         in_field = (columns.fields & bits) > 0
-        server = self.server_of[columns.documents[in_field]]
-        np.add.at(counts, (columns.word[in_field], server), 1)
-        return counts
+        counts = np.bincount(cell, in_field, shape[0] * shape[1])
+        return counts.astype(np.float64).reshape(shape)
 
     def _share_of_names(self, words: Iterable[str]) -> NDArray[np.float64]:
         """Return the share of each server's name that is among these words [servers]."""

@@ -22,9 +22,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from orchestrator.common.extras import install_command
 from orchestrator.common.lines import whole_pairs
 from orchestrator.errors import FAULTS, EmbedderUnavailable
+from orchestrator.extras import install_command
 from orchestrator.index.calibration import (
     Calibration,
     LanguageMaps,

@@ -10,12 +10,12 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import digest
-from orchestrator.common.extras import install_command
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import nearly
 from orchestrator.common.recent import Recent
 from orchestrator.common.tenant import LOCAL
 from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
+from orchestrator.extras import install_command
 from orchestrator.records.decision import Decision
 from orchestrator.records.delta import Delta
 from orchestrator.records.outcome import Use

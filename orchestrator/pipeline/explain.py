@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from orchestrator.common.extras import install_command
 from orchestrator.common.lines import one_line
+from orchestrator.extras import install_command
 from orchestrator.index.language import EXTRA, is_installed
 from orchestrator.options import Options
 from orchestrator.pipeline.matches import SHOWN_WORDS, Fitted, Overlap

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from orchestrator.index.bm25 import Integers
+from orchestrator.common.arrays import Integers
 from orchestrator.index.calibration import Probabilities, supported, vote
 from orchestrator.pipeline.matches import kept_of
 from orchestrator.pipeline.scoring import Candidates, Chances, ClauseScores

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Integers
+from orchestrator.common.arrays import Integers
 from orchestrator.index.calibration import Probabilities
 from orchestrator.index.features import CandidateSet
 from orchestrator.index.index import Index

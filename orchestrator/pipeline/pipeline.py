@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import isawaitable
+from itertools import chain
 from math import isfinite
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator import telemetry
 from orchestrator.common.fields import settings
@@ -61,20 +62,6 @@ class Clock:
     def total(self) -> dict[str, float]:
         """Return all times, with their sum as `total`."""
         return {**self.spent, "total": sum(self.spent.values())}
-
-
-class StageNames(NamedTuple):
-    """The names of a pipeline's stages by group."""
-
-    first: tuple[str, ...]
-    fallback: tuple[str, ...]
-    fusion: str
-    refiners: tuple[str, ...]
-
-    @property
-    def in_order(self) -> tuple[str, ...]:
-        """All names, in the order in which the stages run."""
-        return (*self.first, GATE, *self.fallback, self.fusion, *self.refiners, SELECT)
 
 
 @settings
@@ -135,33 +122,39 @@ class Pipeline:
             raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in first or fallback")
 
     @cached_property
-    def names(self) -> StageNames:
-        """The names of the stages."""
+    def names(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the stages by group, such as `first` and `fallback`, in the order in which they run."""
         names = _unique_names((*self.first, *self.fallback, self.fusion, *self.refiners))
         fallback_at = len(self.first)
         fusion_at = fallback_at + len(self.fallback)
-        return StageNames(
-            first=tuple(names[:fallback_at]),
-            fallback=tuple(names[fallback_at:fusion_at]),
-            fusion=names[fusion_at],
-            refiners=tuple(names[fusion_at + 1 :]),
-        )
+        return {
+            "first": tuple(names[:fallback_at]),
+            "gate": (GATE,),
+            "fallback": tuple(names[fallback_at:fusion_at]),
+            "fusion": (names[fusion_at],),
+            "refiners": tuple(names[fusion_at + 1 :]),
+            "select": (SELECT,),
+        }
+
+    @cached_property
+    def _in_order(self) -> tuple[str, ...]:
+        return tuple(chain.from_iterable(self.names.values()))
 
     @cached_property
     def stages(self) -> Mapping[str, PipelineStage]:
         """The stages by name, in the order in which they run."""
         legs = (*self.first, self._gate, *self.fallback)
         rest = (self.fusion, *self.refiners, self._select)
-        return dict(zip(self.names.in_order, (*legs, *rest), strict=True))
+        return dict(zip(self._in_order, (*legs, *rest), strict=True))
 
     @cached_property
     def _legs(self) -> frozenset[str]:
-        return frozenset((*self.names.first, *self.names.fallback))
+        return frozenset((*self.names["first"], *self.names["fallback"]))
 
     @cached_property
     def _of_user(self) -> frozenset[str]:
         """The legs and refiners that belong to the user, not to this package."""
-        names = self._legs.union(self.names.refiners)
+        names = self._legs.union(self.names["refiners"])
         return frozenset(name for name in names if _is_users(self.stages[name]))
 
     async def run(
@@ -178,7 +171,7 @@ class Pipeline:
         Raises:
             KeyError: There is no stage of this name.
         """
-        names = self.names.in_order
+        names = self._in_order
         first = self._position(start) if start else 0
         last = self._position(until) if until else len(names) - 1
         remaining = deque(names[first : last + 1])
@@ -196,10 +189,10 @@ class Pipeline:
 
     def after(self, name: str) -> str:
         """Return the name of the stage behind this one."""
-        return self.names.in_order[self._position(name) + 1]
+        return self._in_order[self._position(name) + 1]
 
     def _position(self, name: str) -> int:
-        names = self.names.in_order
+        names = self._in_order
         if name not in names:
             raise KeyError(
                 f"pipeline {self.name!r} has no stage {name!r}: it has {', '.join(names)}"
@@ -212,7 +205,7 @@ class Pipeline:
         """Run the remaining stages until one returns an awaitable. That stage remains in the list."""
         while remaining:
             name = remaining[0]
-            is_skipped = state.gate_open and name in self.names.fallback
+            is_skipped = state.gate_open and name in self.names["fallback"]
             if not is_skipped:
                 try:
                     result = self.stages[name](state)
@@ -262,7 +255,7 @@ class Pipeline:
         if not isinstance(after, State):
             kind = "None" if after is None else f"a {type(after).__name__}"
             return self._ignored(name, before, f"returned {kind}, not the state")
-        refines = name in self.names.refiners
+        refines = name in self.names["refiners"]
         for scores in _new_scores(before, after, refines=refines):
             problem = _problem(after, scores)
             if problem:
@@ -270,7 +263,7 @@ class Pipeline:
         return _with_votes(before, name, after) if refines else after
 
     def _ignored(self, name: str, state: State, why: str) -> State:
-        kind = "refiner" if name in self.names.refiners else "leg"
+        kind = "refiner" if name in self.names["refiners"] else "leg"
         return state.warned(f"{kind} {name!r} {why}: its result is ignored")
 
     def _gate(self, state: State) -> State:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.common.arrays import Mask
 from orchestrator.index import language
-from orchestrator.index.bm25 import Mask
 from orchestrator.index.calibration import (
     UNKNOWN_NO_TOOL_SIMILARITY,
     Calibration,

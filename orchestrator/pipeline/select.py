@@ -9,7 +9,7 @@ import numpy as np
 
 from orchestrator.common.keys import split_key
 from orchestrator.experience.calls import Calls
-from orchestrator.index.calibration import log_odds, supported
+from orchestrator.index.calibration import Probabilities, log_odds, supported
 from orchestrator.index.graph import are_alike, bare
 from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
 from orchestrator.pipeline.explain import MAX_REJECTED, rejected, warnings_of
@@ -44,31 +44,40 @@ def select(state: State) -> Decision:
     if stage is Stage.NONE and not any(state.scores.values()):
         state = _most_popular(state)
     overlap = Overlap.of(state, task.request.limit + MAX_REJECTED)
-    shown = _shown(state, overlap, stage)
-    recommended, twins = _recommended(state, shown, leaders)
-    matches, state = _limit_probabilities(shown.matches, state)
+    fitted_matches = _fitted_matches(state, overlap, stage)
+    recommended, twins = _recommended(state, fitted_matches, leaders)
+    matches, state = _limit_probabilities(fitted_matches.matches, state)
     related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
     warnings = (
         *state.warnings,
-        *shown.fitted.warnings,
+        *fitted_matches.limits.warnings,
         *_twin_warnings(recommended, twins),
-        *warnings_of(state, shown.stage, shown.positions, shown.fitted.room, leaders),
+        *warnings_of(
+            state,
+            fitted_matches.stage,
+            fitted_matches.positions,
+            fitted_matches.limits.room,
+            leaders,
+        ),
     )
     return Decision(
         query=task.request.query,
         tenant=task.request.tenant,
-        stage=shown.stage,
+        stage=fitted_matches.stage,
         confidence=state.confidence if matches else 0.0,
         gate_confidence=state.gate_confidence,
         semantic_ran=state.semantic_ran,
         matches=matches,
         recommended=recommended,
         servers=_servers_to_connect(state, recommended),
-        tokens=shown.fitted.tokens,
+        tokens=fitted_matches.limits.tokens,
         catalogue=index.catalogue.version,
-        rejected=rejected(state, overlap, shown.positions, matches, shown.fitted),
+        rejected=rejected(state, overlap, fitted_matches.positions, matches, fitted_matches.limits),
         warnings=warnings,
-        offered=in_order([index.keys[position] for position in shown.positions], shown.continued),
+        offered=in_order(
+            [index.keys[position] for position in fitted_matches.positions],
+            fitted_matches.continued,
+        ),
         parts=_parts(state),
         named_servers=_named_servers(state),
         related=related,
@@ -81,25 +90,25 @@ def select(state: State) -> Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
+class _FittedMatches:
     """The matches of a Decision.
 
     Attributes:
         stage: The stage that settled the Decision.
         matches: The matches that fit.
         positions: Their positions.
-        fitted: The limits that they were held to, and the matches that did not fit.
+        limits: The limits that they were held to, and the matches that did not fit.
         continued: The keys of the earlier offer that a turn continues with.
     """
 
     stage: Stage
     matches: tuple[Match, ...]
     positions: Sequence[int]
-    fitted: Fitted
+    limits: Fitted
     continued: tuple[str, ...]
 
 
-def _shown(state: State, overlap: Overlap, stage: Stage) -> _Shown:
+def _fitted_matches(state: State, overlap: Overlap, stage: Stage) -> _FittedMatches:
     """Return the first matches that fit. Tools of earlier turns are among them."""
     matches, positions, continued = _within_conversation(
         state, overlap, nothing_matches=stage is Stage.NONE
@@ -111,11 +120,11 @@ def _shown(state: State, overlap: Overlap, stage: Stage) -> _Shown:
     kept = fitted.kept
     if stage is Stage.NONE:
         kept = [replace(match, why=f"low probability: {match.why}") for match in kept]
-    return _Shown(
+    return _FittedMatches(
         stage=stage,
         matches=tuple(kept),
         positions=positions[: len(kept)],
-        fitted=fitted,
+        limits=fitted,
         continued=continued,
     )
 
@@ -129,22 +138,23 @@ def _limit_probabilities(matches: Sequence[Match], state: State) -> tuple[tuple[
     """
     if not matches or matches[0].probability <= state.confidence:
         return tuple(matches), state
-    chances = np.array([match.probability for match in matches])
-    scores = np.array([*state.scores.values()])
-    if state.task.understood.several_clauses:
-        chances = np.minimum(chances, state.confidence)
-        scores = np.minimum(scores, state.confidence)
-    else:
-        fall = log_odds(state.confidence, _LEAST) - log_odds(matches[0].probability, _LEAST)
-        factor = math.exp(fall)
-        chances = supported(np.minimum(chances, 1 - _LEAST), factor)
-        scores = supported(np.minimum(scores, 1 - _LEAST), factor)
+    first = matches[0].probability
+    chances = _limited(np.array([match.probability for match in matches]), first, state)
+    scores = _limited(np.array([*state.scores.values()]), first, state)
     limited = [
         replace(match, probability=chance)
         for match, chance in zip(matches, chances.tolist(), strict=True)
     ]
     limited_scores = dict(zip(state.scores, scores.tolist(), strict=True))
     return tuple(limited), replace(state, scores=limited_scores)
+
+
+def _limited(chances: Probabilities, first: float, state: State) -> Probabilities:
+    """Return the probabilities as they fall with the first match's probability to the confidence."""
+    if state.task.understood.several_clauses:
+        return np.minimum(chances, state.confidence)
+    fall = log_odds(state.confidence, _LEAST) - log_odds(first, _LEAST)
+    return supported(np.minimum(chances, 1 - _LEAST), math.exp(fall))
 
 
 def _named_servers(state: State) -> tuple[NamedServer, ...]:
@@ -278,15 +288,15 @@ def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
 
 
 def _recommended(
-    state: State, shown: _Shown, leaders: Sequence[int]
+    state: State, fitted_matches: _FittedMatches, leaders: Sequence[int]
 ) -> tuple[tuple[str, ...], list[str]]:
     """Return the keys of the recommended tools, and those of the first tool's twins among the matches."""
     index = state.task.index
-    if shown.stage is Stage.NONE:
+    if fitted_matches.stage is Stage.NONE:
         return (), []
     unflagged = {
         position: match
-        for position, match in zip(shown.positions, shown.matches, strict=True)
+        for position, match in zip(fitted_matches.positions, fitted_matches.matches, strict=True)
         if position not in index.flag_reasons
     }
     leading_keys = [index.keys[position] for position in leaders]

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
-from orchestrator.index.bm25 import Integers
+from orchestrator.common.arrays import Integers
 from orchestrator.index.calibration import LogisticMap, Probabilities, log_odds
 from orchestrator.index.features import Rows
 from orchestrator.index.text import described, named, plain_stems, spaced, stop_stems

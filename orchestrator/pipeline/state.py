@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from orchestrator.experience.calls import Calls
 from orchestrator.experience.memory import Experience
-from orchestrator.index.bm25 import Mask
 from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Cosines, Vectors
 from orchestrator.index.index import Index
@@ -158,7 +157,7 @@ class State:
     task: Task
     always: Mapping[int, AlwaysMatch] = field(default_factory=dict)
     explicit: Explicit = field(default_factory=Explicit)
-    allowed: Mask | None = None
+    allowed: NDArray[np.bool_] | None = None
     settled: bool = False
     candidates: Candidates | None = None
     vectors: Vectors | None = None
@@ -202,7 +201,7 @@ class State:
         """Return the state with further warnings."""
         return replace(self, warnings=(*self.warnings, *warnings))
 
-    def restricted(self, allowed: Mask) -> "State":
+    def restricted(self, allowed: NDArray[np.bool_]) -> "State":
         """Return the state with only these of the allowed tools allowed. The task is then always searched."""
         if self.allowed is not None:
             allowed = allowed & self.allowed

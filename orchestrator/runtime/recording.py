@@ -81,7 +81,7 @@ async def study(
     # Votes of earlier tasks must not judge themselves.
     state = replace(state, task=replace(task, experience=None))
     gated = await pipeline.run(state, until=GATE)
-    fusion = pipeline.names.fusion
+    fusion = pipeline.names["fusion"][0]
     words = await pipeline.run(gated, start=fusion, until=fusion)
     alone = await pipeline.run(gated, start=pipeline.after(GATE), until=fusion)
     vectors = alone.vectors

@@ -81,13 +81,13 @@ async def merge(
     state = await pipeline.run(state, clock, until=GATE)
     if keyword_alone:
         state = replace(state, warnings=(*state.warnings, f"{KEYWORD_ALONE}{keyword_alone}"))
-    return report(await pipeline.run(state, clock, start=pipeline.names.fusion), {})
+    return report(await pipeline.run(state, clock, start=pipeline.names["fusion"][0]), {})
 
 
 def _stage_of(pipeline: Pipeline, activity: str) -> str:
     """Return the name of the last stage of an activity. Empty if the pipeline has none."""
     if activity == names.SEMANTIC_FALLBACK:
-        return pipeline.names.fallback[-1] if pipeline.fallback else ""
+        return pipeline.names["fallback"][-1] if pipeline.fallback else ""
     name = _STAGES[activity]
     return name if name in pipeline.stages else ""
 

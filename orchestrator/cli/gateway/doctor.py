@@ -23,9 +23,9 @@ from orchestrator.cli.shared.connecting import connecting
 from orchestrator.cli.shared.output import console, counted, dim, present, progress
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.sync import listings_in_words
-from orchestrator.common.extras import install_command
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
+from orchestrator.extras import install_command
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.embed import Embedder
 from orchestrator.index.flags import suspects

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from orchestrator.common.arrays import Integers, Mask
 from orchestrator.experience.actors import BEHIND, behind_first
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.voting import LEAST, Values, damped, with_unseen
-from orchestrator.index.bm25 import Integers, Mask
 from orchestrator.index.calibration import expit, log_odds
 from orchestrator.index.embed import Vectors
 from orchestrator.index.graph import More
@@ -94,7 +94,7 @@ def learnt(state: State) -> State:
     first = ranking[0]
     if limited[first] < after[first]:
         recalled = replace(recalled, decided_alone=keys[first])
-    changed = _changed(positions, votes.given, before, limited)
+    changed = _changed(positions, votes.by_tool, before, limited)
     rise = limited.max() - before.max()
     state = replace(
         state,
@@ -123,7 +123,7 @@ def _names(state: State, positions: Sequence[int]) -> list[Name]:
 class _Votes(NamedTuple):
     """The additions to the log-odds of each tool: by its own votes, and with the additions that new tools get."""
 
-    given: Values
+    by_tool: Values
     with_new_tools: Values
 
 
@@ -132,8 +132,8 @@ def _votes(past: Experience, recalled: Recalled, names: Sequence[Name], before: 
     lifts = np.array([recalled.lifts.get(key, 0.0) for key in keys])
     agreed = np.array([recalled.agreed.get(key, 0.0) for key in keys])
     unseen = np.array([not past.has_used(name) for name in names])
-    given = behind_first(lifts, agreed, before)
-    return _Votes(given, with_unseen(given, before, unseen, agreed.max()))
+    by_tool = behind_first(lifts, agreed, before)
+    return _Votes(by_tool, with_unseen(by_tool, before, unseen, agreed.max()))
 
 
 def _limited(before: Values, after: Values, alone: Mask, ranking: Integers) -> Values:

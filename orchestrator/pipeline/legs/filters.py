@@ -11,8 +11,8 @@ from datetime import datetime
 
 import numpy as np
 
+from orchestrator.common.arrays import Mask
 from orchestrator.errors import InvalidInput
-from orchestrator.index.bm25 import Mask
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State, Task
 from orchestrator.records.request import within

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from orchestrator.index.bm25 import Integers, Mask
+from orchestrator.common.arrays import Integers, Mask
 from orchestrator.index.index import Index
 from orchestrator.pipeline.scoring import Search
 from orchestrator.pipeline.state import State

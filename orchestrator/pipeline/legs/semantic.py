@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Mask
+from orchestrator.common.arrays import Mask
 from orchestrator.index.embed import Vectors
 from orchestrator.pipeline.legs.keyword import search_of
 from orchestrator.pipeline.state import State

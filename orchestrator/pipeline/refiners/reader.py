@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from orchestrator.common.arrays import Mask
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.bm25 import Mask
 from orchestrator.index.text import spaced
 from orchestrator.index.tokenizer import tokenizer_of
 from orchestrator.records.tool import Tool

@@ -1,4 +1,4 @@
-"""The second stage: something that reads the task together with the best candidates, and orders them again.
+"""The second stage: a reader or a language model reads the task with the best candidates, and orders them again.
 
 `read` asks a small reader on this machine, if `Options.reader` names one, and `decide` asks a
 language model (docs/how-to/second-stage.md).
@@ -155,7 +155,7 @@ async def _by_model(state: State, pool: Sequence[int], model: RouteModel) -> Sta
     if not needed:
         state = replace(state, confidence=state.confidence * (1 - confidence))
         return state.warned("the model answered that no tool matches, so the confidence is lower")
-    state = _behind_named_servers(state, (*needed, *pool))
+    state = _with_named_servers_first(state, (*needed, *pool))
     state = state.noted(dict.fromkeys(needed, "needed according to the model"))
     return replace(state, confidence=(state.confidence + confidence) / 2)
 
@@ -178,8 +178,8 @@ async def _ask(state: State, pool: Sequence[int], model: RouteModel) -> Reply[An
     )
 
 
-def _behind_named_servers(state: State, order: Sequence[int]) -> State:
-    """Return the state in this order, behind the first tool in it of each server that the task names."""
+def _with_named_servers_first(state: State, order: Sequence[int]) -> State:
+    """Return the state in this order, with the first tool of each server that the task names in front."""
     tools = state.task.index.tools
     leading: dict[str, int] = {}
     for position in order:

@@ -6,8 +6,8 @@ A URL selects one of Temporal's drivers.
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from orchestrator.common.extras import install_command
 from orchestrator.errors import InvalidConfig, MissingExtra
+from orchestrator.extras import install_command
 
 if TYPE_CHECKING:
     from temporalio.converter import ExternalStorage
