@@ -16,7 +16,7 @@ FOLDERS = {
     "workflows": "orchestrator.workflows",
 }
 LAYERS = (
-    "errors records common",
+    "errors extras records common",
     "options",
     "telemetry",
     "catalogue",
