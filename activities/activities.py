@@ -80,7 +80,7 @@ class Activities:
         async with working(payload, RouteRequest) as request:
             # A worker serves many tenants, so a request without a tenant is an error.
             request.validate()
-            router = await self.resources.router_for(request.tenant)
+            router = await self.resources.router_awaiting_listing(request.tenant)
             decision = await router.route(request)
             return written(await self.resources.limited(decision))
 

@@ -84,5 +84,5 @@ class StageActivities:
         async with working(payload, RouteRequest) as request:
             request.validate()
             findings = Findings() if before is None else read_input(before, Findings)
-            router = await self.resources.router_for(request.tenant)
+            router = await self.resources.router_awaiting_listing(request.tenant)
             return written(await find(router, request, findings, activity_name))

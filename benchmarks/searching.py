@@ -60,7 +60,7 @@ async def compare(router: Router, gateway: Gateway, tasks: list[str], size: int)
     for task in [tasks[0], *tasks]:
         asked = RouteRequest(query=task, tenant=TENANT, limit=LIMIT, token_cap=CAP)
         routed.append((await _timed(router.route(asked)))[0])
-        servers = await gateway.present(TENANT)
+        servers = await gateway.up_to_date_servers(TENANT)
         arguments = SearchArguments(query=task, limit=LIMIT)
         seconds, found = await _timed(gateway.searches.answer(servers, WHO, arguments))
         searched.append(seconds)

@@ -180,7 +180,7 @@ async def serving(
     with (
         patch.object(index_cache, "PATIENCE_S", LONG_S),  # A busy machine takes longer for a new version.
         patch.object(initial_sync, "_WAIT_S", listing_wait_s),
-        patch.object(initial_sync, "_GRACE_S", grace_s),
+        patch.object(initial_sync, "LISTING_WAIT_S", grace_s),
         patch.object(initial_sync, "_RETRY_AFTER_S", retry_after_s),
     ):
         async with made as gateway, Served(gateway, notes) as served:

@@ -183,3 +183,9 @@ def test_doctor_asks_once_a_store_that_fails(status: int, toolroute: Run, mcp_fi
         found = toolroute("doctor", "--store", place)
     assert "!! store: " in found.stdout
     assert len(paths) == len(set(paths))
+
+
+def test_doctor_gives_one_remedy_for_a_store_with_a_tenant(toolroute: Run, mcp_file: Path) -> None:
+    shown = toolroute("doctor", "--store", "S#org:acme").stdout
+    assert "give it without #org:acme" in " ".join(shown.split())
+    assert "name a folder or a Qdrant URL" not in shown

@@ -15,8 +15,11 @@ from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, Worker
 
-from orchestrator import Catalogue, Decision, OrchestratorPlugin, RouteRequest, Tool, ToolCall
+from orchestrator import Catalogue, Decision, McpConfig, OrchestratorPlugin, Router, RouteRequest, Tool, ToolCall
 from orchestrator.errors import InvalidConfig
+from orchestrator.temporal.worker import resources as worker_resources
+from orchestrator.temporal.worker.resources import Resources
+from orchestrator.temporal.worker.servers_by_tenant import ServersByTenant
 from tests.decisions import NOW
 from tests.my_workflow import Assistant
 from tests.runner import Serve
@@ -254,3 +257,45 @@ def test_an_empty_store_beside_a_catalogue_is_the_users_store() -> None:
     OrchestratorPlugin(catalogue="examples/tools.jsonl", store="", entries={})
     with pytest.raises(InvalidConfig, match="entries has no effect without a store"):
         OrchestratorPlugin(catalogue="examples/tools.jsonl", entries={})
+
+
+def _with_new_server(folder: Path) -> Resources:
+    """The resources of a plugin with a store and a server that never answers."""
+    hanging = config(hanging=entry("faulty.py", "mute"))
+    plugin = OrchestratorPlugin(catalogue="examples/tools.jsonl", store=folder, mcp_servers=hanging)
+    return plugin.resources
+
+
+async def test_a_hanging_server_does_not_hold_a_first_route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_resources, "LISTING_WAIT_S", 0.1)
+    resources = _with_new_server(tmp_path)
+    async with resources.held(), asyncio.timeout(60):
+        router = await resources.router_awaiting_listing(TENANT)
+        while "hanging" not in (unlisted := await _warnings(resources, router)):
+            assert "were not searched" in unlisted
+            await asyncio.sleep(0.1)
+        assert "the tools of server 'hanging' were not searched: it is still being listed" in unlisted
+
+
+async def _warnings(resources: Resources, router: Router) -> str:
+    decision = await router.route(RouteRequest(query="refund a charge", tenant=TENANT))
+    return " ".join((await resources.limited(decision)).warnings)
+
+
+async def test_an_error_of_a_listing_fails_no_later_route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resources = _with_new_server(tmp_path)
+    read = ServersByTenant.configuration
+    fails = iter([True])
+
+    async def configuration(self: ServersByTenant, tenant: str) -> McpConfig:
+        if next(fails, False):
+            raise OSError("the disk is full")
+        return await read(self, tenant)
+
+    monkeypatch.setattr(ServersByTenant, "configuration", configuration)
+    monkeypatch.setattr(worker_resources, "LISTING_WAIT_S", 10)
+    async with resources.held():
+        with pytest.raises(OSError, match="the disk is full"):
+            await resources.router_awaiting_listing(TENANT)
+        monkeypatch.setattr(worker_resources, "LISTING_WAIT_S", 0.1)
+        assert await resources.router_awaiting_listing(TENANT)

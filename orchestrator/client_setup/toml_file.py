@@ -9,7 +9,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-_COMMENT = re.compile(r"(?:^|[ \t])(#.*)$", re.MULTILINE)
+from orchestrator.client_setup.comments import comments as comments
+
 _REMARKS = re.compile(r"((?:^[ \t]*#.*\n)+)(?:^[ \t]*\n)*^(\[.*)$", re.MULTILINE)
 """Comments, and the header of the table that they stand above."""
 
@@ -17,11 +18,6 @@ _REMARKS = re.compile(r"((?:^[ \t]*#.*\n)+)(?:^[ \t]*\n)*^(\[.*)$", re.MULTILINE
 def parse(text: str) -> Any:
     """Return the value of the file. Raises ValueError for a broken one."""
     return tomllib.loads(text)
-
-
-def comments(text: str) -> list[str]:
-    """Return the comments of the file."""
-    return _COMMENT.findall(text)
 
 
 def with_servers(text: str, key: str, entries: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.client_setup.toml_file import comments as comments  # Written as in TOML.
+from orchestrator.client_setup.comments import comments as comments
 
 _REMARKS_AT_END = re.compile(r"(?:^[ \t]*(?:#.*)?\n)+\Z", re.MULTILINE)
 

@@ -258,11 +258,11 @@ class Connections:
 
         Returns True if it was listed.
         """
-        for known in self._known([server]):
-            if known.connection is not None and known.connection.called:
-                await self.list_again(server)
-                return True
-        return False
+        known = self._servers.get(server)
+        if known is None or known.connection is None or not known.connection.called:
+            return False
+        await self.list_again(server)
+        return True
 
     async def list_again(self, server: str) -> tuple[Tool, ...]:
         """List a server now, and pass the listing on."""

@@ -118,10 +118,10 @@ async def sync(
             report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - began)
         else:
             former = [tool for tool in stored.of_server(server) if tool.kind.is_served]
-            listing = _Listing(tenant, server, entries[server], connections.config.file)
+            write = _ServerWrite(tenant, server, entries[server], connections.config.file)
             # One after the other, because each write replaces the tenant's manifest.
             async with writing:
-                changes = await asyncio.to_thread(listing.store, store, listed, former)
+                changes = await asyncio.to_thread(write.store, store, listed, former)
             seconds = time.monotonic() - began
             report = ServerReport(
                 server=server, tools=len(listed), changes=changes, seconds=seconds
@@ -142,7 +142,7 @@ async def sync(
     return SyncReport(tenant=tenant, servers=reports)
 
 
-class _Listing(NamedTuple):
+class _ServerWrite(NamedTuple):
     """A server whose tools are stored: its tenant, its name, the entry it was listed by, and the file of the entry."""
 
     tenant: str
@@ -284,7 +284,7 @@ def keep_current(
     def take_over(server: str, tools: tuple[Tool, ...]) -> bool:
         if server not in store.servers(tenant, own=True):
             return False
-        listing = _Listing(tenant, server, entry_of(server))
+        listing = _ServerWrite(tenant, server, entry_of(server))
         listing.store(store, tools, store.of_server(tenant, server))
         return True
 

@@ -120,8 +120,8 @@ class Gateway:
             )
         return self._tenants[tenant]
 
-    async def present(self, tenant: str) -> TenantServers:
-        """Return the tenant's servers by the present configuration. Each request begins here."""
+    async def up_to_date_servers(self, tenant: str) -> TenantServers:
+        """Take a changed configuration over, and return the tenant's servers. Each request begins here."""
         await self.follow()
         return self.servers(tenant)
 

@@ -130,7 +130,7 @@ class Handlers:
 
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> Any:
         who = self._caller(context)
-        servers = await self._gateway.present(who.tenant)
+        servers = await self._gateway.up_to_date_servers(who.tenant)
         if params.uri == SERVERS:
             states = json.dumps(await servers.states(), ensure_ascii=False)
             contents = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
@@ -173,7 +173,7 @@ class Handlers:
 
     async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> Any:
         who = self._caller(context)
-        servers = await self._gateway.present(who.tenant)
+        servers = await self._gateway.up_to_date_servers(who.tenant)
 
         async def get() -> GetPromptResult:
             offered = await servers.prompt_offers()
@@ -241,7 +241,7 @@ class Handlers:
 
     async def _servers(self, context: Context) -> TenantServers:
         """Return the servers of the client's tenant."""
-        return await self._gateway.present(self._caller(context).tenant)
+        return await self._gateway.up_to_date_servers(self._caller(context).tenant)
 
     def _audited(
         self, who: Conversation, event: str, **asked: Any

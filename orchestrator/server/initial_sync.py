@@ -7,6 +7,7 @@ from contextlib import suppress
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
+from orchestrator.mcp.listing.waits import LISTING_WAIT_S, STILL_LISTED
 from orchestrator.mcp.signin import files as sign_ins
 from orchestrator.mcp.sync import ServerReport, not_listed, sync
 from orchestrator.store.store import Store
@@ -15,9 +16,6 @@ Note = Callable[[str], None]
 
 _WAIT_S = 20.0
 """Seconds that a call waits for its own server, and that a search waits while no server at all is known."""
-_GRACE_S = 5.0
-"""Seconds that such a search waits for the other servers after the first one is listed."""
-_STILL_LISTED = "it is still being listed; try again soon"
 _RETRY_AFTER_S = 60.0
 """Seconds between a failed listing and the next attempt."""
 
@@ -66,7 +64,8 @@ class InitialSync:
             await self._wait_for(
                 lambda: bool(self._first_listed_at or not self._pending), self._wait_until
             )
-            answer_at = min(self._wait_until, self._first_listed_at + _GRACE_S)
+            # After the first server is listed, the search waits a little for the others.
+            answer_at = min(self._wait_until, self._first_listed_at + LISTING_WAIT_S)
             await self._wait_for(lambda: not self._pending, answer_at)
 
     async def _wait_for(self, is_done: Callable[[], bool], deadline: float) -> None:
@@ -127,7 +126,7 @@ class InitialSync:
         self.unlisted = {}
         for server, has_tools in missing.items():
             if not has_tools:
-                self.unlisted[server] = former_reasons.get(server, _STILL_LISTED)
+                self.unlisted[server] = former_reasons.get(server, STILL_LISTED)
         self._some_known = len(self.unlisted) < len(self._pool.config.servers)
         self._store_read.set()
 

@@ -3,7 +3,7 @@
 Prompts are called `SERVER:NAME`, as tools are. URIs are those of `uris`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp import MCPError
@@ -35,7 +35,7 @@ def resources(offers: Offers) -> list[Resource]:
     """Return the servers' resources with URIs that include the server's name."""
     return [
         Resource.model_validate({**item, "uri": shown_uri(server, item["uri"])})
-        for server, item in _items(offers, "resources")
+        for server, item in _items(offers, lambda offer: offer.resources)
     ]
 
 
@@ -45,7 +45,7 @@ def templates(offers: Offers) -> list[ResourceTemplate]:
         ResourceTemplate.model_validate(
             {**item, "uriTemplate": shown_uri(server, item["uriTemplate"])}
         )
-        for server, item in _items(offers, "templates")
+        for server, item in _items(offers, lambda offer: offer.templates)
     ]
 
 
@@ -53,19 +53,23 @@ def prompts(offers: Offers) -> list[Prompt]:
     """Return the servers' prompts with names that include the server's name."""
     return [
         Prompt.model_validate({**item, "name": f"{server}:{item['name']}"})
-        for server, item in _items(offers, "prompts")
+        for server, item in _items(offers, lambda offer: offer.prompts)
     ]
 
 
 def skills(offers: Offers) -> list[dict[str, Any]]:
     """Return the entries of the servers' skills with addresses that include the server's name."""
-    return [_shown_skill(server, entry) for server, entry in _items(offers, "skills")]
+    return [
+        _shown_skill(server, entry) for server, entry in _items(offers, lambda offer: offer.skills)
+    ]
 
 
-def _items(offers: Offers, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _items(
+    offers: Offers, items_of: Callable[[Offer], Sequence[dict[str, Any]]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each resource, template, prompt or skill with its server."""
     for server, offer in offers.items():
-        for item in getattr(offer, kind):
+        for item in items_of(offer):
             yield server, item
 
 

@@ -182,7 +182,7 @@ class ToolHandlers:
     async def _answer(
         self, who: Conversation, context: Context, params: CallToolRequestParams
     ) -> CallToolResult:
-        servers = await self._gateway.present(who.tenant)
+        servers = await self._gateway.up_to_date_servers(who.tenant)
         profile = current()
         name = params.name
         arguments = params.arguments or {}

@@ -51,7 +51,8 @@ class TenantServers:
     Attributes:
         pool: The connections, through which servers ask and tell only this tenant's clients.
         subscriptions: The subscriptions to resources.
-        shown: The last definition of each tool that clients were shown, by key. A call after a change reports it.
+        shown_definitions: The last definition of each tool that clients were shown, by key. A call after a change
+            reports it.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class TenantServers:
             **limits,
         )
         self.subscriptions = Subscriptions(self.pool)
-        self.shown = Recent[str, Tool](_MAX_SHOWN_TOOLS)
+        self.shown_definitions = Recent[str, Tool](_MAX_SHOWN_TOOLS)
         self._initial_sync = InitialSync(self.pool, store, tenant, note)
 
     async def renew(self, config: McpConfig) -> None:

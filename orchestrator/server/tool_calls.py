@@ -204,7 +204,7 @@ async def _chosen(servers: TenantServers, request: CallRequest) -> _Chosen:
     profile.check(tool, request.arguments)
     if is_quarantined(tool):
         tool = await servers.listed_now(tool)
-    definition = servers.shown.get(tool.key, tool)
+    definition = servers.shown_definitions.get(tool.key, tool)
     if definition.hash != tool.hash:  # The connection says what has changed.
         return _Chosen(tool, definition, dict(request.arguments))
     # In a thread, because a stranger's schema may take seconds, and others are served meanwhile.

@@ -111,7 +111,7 @@ class ToolSearch:
         matches = [*(fitting or too_long), *usable[1 : asked.limit]]
         search_id = self._outcomes.searched(decision, {match.tool.key for match in matches}, who)
         for match in matches:
-            servers.shown[match.tool.key] = match.tool
+            servers.shown_definitions[match.tool.key] = match.tool
         servers.pool.warm(servers_to_prewarm(usable, self._max_prewarmed))
         ms = (time.perf_counter() - began) * 1000
         self._audit.note(

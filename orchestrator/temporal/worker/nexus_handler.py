@@ -33,7 +33,7 @@ class ToolrouteHandler:
         self._check(request.tenant)
         try:
             request.validate()
-            router = await self._resources.router_for(request.tenant)
+            router = await self._resources.router_awaiting_listing(request.tenant)
             return await self._resources.limited(await router.route(request))
         except ToolrouteError as error:
             _fail(error)

@@ -18,12 +18,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from orchestrator.activities.activities import Activities
 from orchestrator.common.fields import named
 from orchestrator.errors import InvalidConfig, ToolrouteError
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 from orchestrator.records.run import Approval, RunRequest
 from orchestrator.temporal.worker.executor import Registered
 from orchestrator.temporal.worker.plugin_settings import PluginArguments, PluginSettings
 from orchestrator.temporal.worker.resources import Resources
-from orchestrator.temporal.worker.servers_by_tenant import ServerConfig, ServersOfTenant
 from orchestrator.temporal.worker.tracing import interceptors
 from orchestrator.temporal.worker.turns import Turns
 from orchestrator.temporal.workflow.payload import prepare
@@ -74,7 +74,8 @@ class OrchestratorPlugin(SimplePlugin):
         embedder: As `Router` takes it.
         options: As `Router` takes them. Default: the environment variables.
         mcp_servers: An `mcpServers` configuration, its path, or a function from the tenant to a configuration. With a
-            catalogue and a store, the servers of a tenant are listed before its first route.
+            catalogue and a store, the servers of a tenant are listed before its first route, which waits for them for
+            at most 5 seconds.
         executors: Functions and Executors by a tool's key, `server:*` or kind.
         models: Makes the language models. Default: the models that the options name.
         only_servers: The names of the MCP servers that may give matches. Default: all.
@@ -110,7 +111,12 @@ class OrchestratorPlugin(SimplePlugin):
         stores: Sequence["Source | str | Path"] = (),
         embedder: "Embedder | None" = None,
         options: Options | None = None,
-        mcp_servers: ServerConfig | ServersOfTenant | None = None,
+        mcp_servers: McpConfig
+        | Mapping[str, Any]
+        | str
+        | Path
+        | Callable[[str], McpConfig | Mapping[str, Any] | str | Path | None]
+        | None = None,
         executors: Mapping[str, Registered] | None = None,
         models: "Callable[[], Models | None] | None" = None,
         only_servers: Collection[str] | None = None,

@@ -16,7 +16,7 @@ from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options, default_store, set_in_code, stores_of
 from orchestrator.records.tool import Kind
 from orchestrator.temporal.worker.executor import Registered
-from orchestrator.temporal.worker.servers_by_tenant import ServerConfig, ServersOfTenant
+from orchestrator.temporal.worker.servers_by_tenant import ConfigForTenant, ServerConfig
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
@@ -35,7 +35,7 @@ class PluginArguments:
     stores: Sequence["Source | str | Path"]
     embedder: "Embedder | None"
     options: Options | None
-    mcp_servers: ServerConfig | ServersOfTenant | None
+    mcp_servers: ServerConfig | ConfigForTenant | None
     executors: Mapping[str, Registered] | None
     models: "Callable[[], Models | None] | None"
     only_servers: Collection[str] | None

@@ -6,7 +6,7 @@ They open on first use and close when the last worker that uses them ends.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from orchestrator.errors import (
     UnknownTool,
 )
 from orchestrator.mcp.calls import Confirm
+from orchestrator.mcp.listing.waits import LISTING_WAIT_S, STILL_LISTED
 from orchestrator.options import Options
 from orchestrator.records.call import ChangePolicy, SyncRequest, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
@@ -39,7 +40,7 @@ from orchestrator.trust.definition_changes import is_quarantined
 if TYPE_CHECKING:
     from orchestrator.llm.client import Models
     from orchestrator.mcp.connections import Connections
-    from orchestrator.mcp.sync import SyncReport
+    from orchestrator.mcp.sync import ServerReport, SyncReport
     from orchestrator.records.decision import Decision
     from orchestrator.runtime.router import Router
 
@@ -69,7 +70,11 @@ class Resources:
         self._router: Router | None = None
         self._turns: dict[str, Turns] = {}
         self._listings: dict[str, asyncio.Task[None]] = {}
-        """The listing of each tenant's servers, before its first route."""
+        """The listings that are running, by tenant."""
+        self._unlisted: dict[str, set[str]] = {}
+        """The servers of these listings that are not listed yet. Without an entry they are not known yet."""
+        self._listed: set[str] = set()
+        """The tenants whose servers have been listed."""
         # A worker may have no user folder.
         audit_folder = Options.from_env().audit
         self._audit = Audit.named(audit_folder) if audit_folder else None
@@ -201,47 +206,80 @@ class Resources:
                 raise
         return await self._executors.execute(call, connections, confirm)
 
-    async def router_for(self, tenant: str) -> "Router":
+    async def router_awaiting_listing(self, tenant: str) -> "Router":
         """Return the router, for a use of the tenant's catalogue.
 
-        Servers that the store does not know are listed first, once in this process. Concurrent callers wait for it, and
-        failures are logged.
+        Servers that the store does not know are listed first, once in this process. Concurrent callers wait for the
+        listing together, for at most LISTING_WAIT_S. It goes on afterwards, and failures of servers are logged.
         """
-        if self._settings.lists_servers:
+        await self.router()  # Opening it is not part of the wait.
+        if self._settings.lists_servers and tenant not in self._listed:
             listing = self._listings.get(tenant)
-            if listing is None or listing.cancelled():
-                listing = self._listings[tenant] = asyncio.create_task(self._list_servers(tenant))
+            if listing is None:
+                listing = asyncio.create_task(self._list_servers(tenant))
+                listing.add_done_callback(partial(self._end_listing, tenant))
+                self._listings[tenant] = listing
             # The listing goes on for the other routes if this one is cancelled.
-            await asyncio.shield(listing)
+            ended, _ = await asyncio.wait([listing], timeout=LISTING_WAIT_S)
+            for task in ended:
+                task.result()
         return await self.router()
 
     async def _list_servers(self, tenant: str) -> None:
+        """List the servers without stored tools. Only errors that are no ToolrouteErrors are raised."""
         try:
-            failures = await self._list_unknown(tenant)
-        except ToolrouteError as error:
-            self._listings.pop(tenant, None)
-            logger.warning("the servers of tenant %r could not be listed: %s", tenant, error)
-            return
-        for server, reason in failures.items():
-            logger.warning("server %r of tenant %r has no tools: %s", server, tenant, reason)
+            config = await self._servers.configuration(tenant)
+            stored = await (await self.router()).servers(tenant)
+            missing = tuple(name for name in config.servers if name not in stored)
+            unlisted = set(missing)
+            self._unlisted[tenant] = unlisted
 
-    async def _list_unknown(self, tenant: str) -> dict[str, str]:
-        """List the servers without stored tools. Return the reasons of failures by server."""
-        config = await self._servers.configuration(tenant)
-        stored = await (await self.router()).servers(tenant)
-        unlisted = tuple(name for name in config.servers if name not in stored)
-        if not unlisted:
-            return {}
-        report = await self.sync(SyncRequest(tenant=tenant, servers=unlisted))
-        failed = [server for server in report.servers if server.error]
-        return {server.server: server.error for server in failed}
+            def on_report(report: "ServerReport") -> None:
+                unlisted.discard(report.server)
+                if report.error:
+                    reason = report.error
+                    logger.warning(
+                        "server %r of tenant %r has no tools: %s", report.server, tenant, reason
+                    )
+
+            if missing:
+                await self.sync(SyncRequest(tenant=tenant, servers=missing), on_report)
+            self._listed.add(tenant)
+        except ToolrouteError as error:
+            logger.warning("the servers of tenant %r could not be listed: %s", tenant, error)
+
+    def _end_listing(self, tenant: str, listing: asyncio.Task[None]) -> None:
+        del self._listings[tenant]
+        self._unlisted.pop(tenant, None)
+        error = None if listing.cancelled() else listing.exception()
+        if error is not None:  # Perhaps no route waits for it any more.
+            logger.warning("the servers of tenant %r could not be listed", tenant, exc_info=error)
+
+    def _listing_warnings(self, tenant: str) -> list[str]:
+        """Return a warning for each server that is still being listed."""
+        if tenant not in self._listings:
+            return []
+        unlisted = self._unlisted.get(tenant)
+        if unlisted is None:
+            return [
+                "new servers were not searched: mcp_servers has not returned yet; try again soon"
+            ]
+        return [
+            f"the tools of server {server!r} were not searched: {STILL_LISTED}"
+            for server in sorted(unlisted)
+        ]
 
     async def limited(self, decision: "Decision") -> "Decision":
         """Return the Decision with its servers' limits as labels of its tools. A tool's own labels take precedence.
 
+        A warning names each of the tenant's servers that is still being listed.
+
         Afterwards, up to `warm` servers that the matches probably need begin to connect. If the configuration cannot be
         read in time, the Decision gets a warning, and a later call reports the error.
         """
+        listing_warnings = self._listing_warnings(decision.tenant)
+        if listing_warnings:
+            decision = replace(decision, warnings=(*decision.warnings, *listing_warnings))
         has_mcp_tool = any(match.tool.kind.is_served for match in decision.matches)
         if not self._servers.are_configured or not has_mcp_tool:
             return decision
@@ -250,7 +288,7 @@ class Resources:
             self._servers.warm(decision.tenant, likely)
         limits = await self._servers.limits(decision.tenant)
         warnings = [*decision.warnings, *limits.warnings]
-        connections = self._servers.at_hand(decision.tenant)
+        connections = self._servers.connections(decision.tenant)
         if connections is not None:
             servers = {match.tool.server for match in decision.matches}
             warnings += connections.refusals(sorted(servers))
@@ -266,7 +304,7 @@ class Resources:
             UnknownTool: The tenant has no such tool.
             ToolChanged: The tool's definition has changed, or its change waits to be accepted.
         """
-        router = await self.router_for(call.tenant)
+        router = await self.router_awaiting_listing(call.tenant)
         key = call.tool.key
         tool = (await router.engine.catalogue(call.tenant))[key]
         if not router.engine.serves(tool):
@@ -280,15 +318,24 @@ class Resources:
         limits = await self._servers.limits(call.tenant)
         return replace(call, tool=_limited(tool, limits.labels))
 
-    async def sync(self, request: SyncRequest) -> "SyncReport":
-        """List the tenant's servers over new connections, and store their tools."""
+    async def sync(
+        self,
+        request: SyncRequest,
+        on_progress: "Callable[[ServerReport], None] | None" = None,
+    ) -> "SyncReport":
+        """List the tenant's servers over new connections, and store their tools.
+
+        Args:
+            request: The tenant and the names of the servers.
+            on_progress: Is called with each server's report.
+        """
         from orchestrator.mcp.connections import Connections
         from orchestrator.mcp.sync import sync
 
         tenant = request.tenant
         config = await self._servers.read(tenant)
         store = (await self.router()).store
-        if self._servers.at_hand(tenant) is not None:
+        if self._servers.connections(tenant) is not None:
             self._servers.renew(tenant, config)
         if config is None or store is None:
             missing = "store" if store is None else "mcp_servers"
@@ -300,16 +347,18 @@ class Resources:
             for name in request.servers:
                 if name not in connections.config.servers:
                     raise InvalidInput(connections.config.lacks(name))
-            return await sync(connections, store, tenant, servers=request.servers or None)
+            return await sync(
+                connections, store, tenant, on_progress, servers=request.servers or None
+            )
 
     def connections(self, tenant: str) -> "Connections | None":
         """Return the tenant's connections, to show their state. None before the tenant's first call."""
-        return self._servers.at_hand(tenant)
+        return self._servers.connections(tenant)
 
     async def close(self) -> None:
         """Close the router, the connections and the HTTP clients. A later call opens them again."""
         self._executors.close()
-        listings = [listing for listing in self._listings.values() if not listing.done()]
+        listings = list(self._listings.values())
         for listing in listings:
             listing.cancel()
         await asyncio.gather(*listings, return_exceptions=True)

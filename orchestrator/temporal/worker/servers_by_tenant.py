@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ServerConfig = McpConfig | Mapping[str, Any] | str | Path
 """An `mcpServers` configuration: a mapping, the path of the JSON file, or an McpConfig."""
-ServersOfTenant = Callable[[str], ServerConfig | None]
+ConfigForTenant = Callable[[str], ServerConfig | None]
 """Returns the configuration of a tenant. None: the tenant has no servers."""
 Listed = Callable[[str, str, tuple[Tool, ...]], Awaitable[None]]
 """Gets a tenant, the name of its server, and the tools that the server has listed."""
@@ -64,7 +64,7 @@ class ServersByTenant:
 
     def __init__(
         self,
-        mcp_servers: ServerConfig | ServersOfTenant | None,
+        mcp_servers: ServerConfig | ConfigForTenant | None,
         on_listed: Listed,
         is_calling: Callable[[str], bool],
     ) -> None:
@@ -82,7 +82,7 @@ class ServersByTenant:
         """True if the worker has a configuration or a function for it."""
         return self._mcp_servers is not None
 
-    def at_hand(self, tenant: str) -> "Connections | None":
+    def connections(self, tenant: str) -> "Connections | None":
         """Return the tenant's connections. None before its first call."""
         return self._connections.get(tenant)
 
