@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orchestrator import Connections
-from orchestrator.cli.shared import workspace
+from orchestrator.cli.shared import connecting, workspace
 from orchestrator.errors import ServerUnavailable
 from orchestrator.mcp.transports.runners import mend_cache, runner_of
 from tests.servers.start import HERE, config, until
@@ -139,7 +139,7 @@ async def test_runners_take_turns_and_keep_theirs(tmp_path: Path) -> None:
 async def test_a_line_says_what_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(workspace, "_LINE_S", 0.2)
+    monkeypatch.setattr(connecting, "_LINE_S", 0.2)
     release = tmp_path / "release"
     entry = npx(tmp_path / "bin", f"while [ ! -e {release} ]; do sleep 0.1; done", SERVER)
     servers = {"one": entry, "two": entry}
