@@ -52,13 +52,13 @@ class BusyClient:
         yield PROGRESS
         await asyncio.Event().wait()
 
-    async def say(self, run_id: str, word: Approval) -> None:
+    async def answer(self, run_id: str, approval: Approval) -> None:
         self.answering.set()
         try:
             await self.confirmed.wait()
         except asyncio.CancelledError:  # The SDK, too, does not tell a cancelled update from a late one.
             raise Unavailable("no worker answers") from None
-        self.answers.append(word)
+        self.answers.append(approval)
 
 
 @pytest.fixture
