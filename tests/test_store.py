@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -217,3 +217,20 @@ def test_a_snapshot_follows_each_write(store: Store) -> None:
     assert set(store.snapshot("org:1").tools) == {"mail"}
     store.records.note_failures("org:1", {"dead": "it failed"})
     assert store.snapshot("org:1").failures == {"dead": "it failed"}
+
+
+def test_a_definition_that_is_replaced_while_its_server_is_read_is_not_missing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.replace_server("org:1", "mail", MAIL)
+    store.of_server("org:1", "mail")  # The names of its tools are remembered.
+    read = store.backend.read
+    changed = [replace(MAIL[0], description="Changed meanwhile", hash=""), *MAIL[1:]]
+
+    def read_after_a_write(tenant: str, what: Any) -> Any:
+        monkeypatch.undo()
+        store.replace_server("org:1", "mail", changed)
+        return read(tenant, what)
+
+    monkeypatch.setattr(store.backend, "read", read_after_a_write)
+    assert [tool.name for tool in store.of_server("org:1", "mail")] == [tool.name for tool in MAIL]

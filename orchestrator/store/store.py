@@ -29,7 +29,7 @@ from orchestrator.store.backend import EXPERIENCE, TOOLS, Damaged
 from orchestrator.store.listing_records import ListingRecords
 from orchestrator.store.location import open_backend
 from orchestrator.store.outcomes import Outcomes
-from orchestrator.store.points import Vectors
+from orchestrator.store.points import Points, Record, Vectors
 from orchestrator.store.qdrant.backend import QdrantBackend
 from orchestrator.store.read_cache import ReadCache
 from orchestrator.store.snapshot import Snapshot, read_snapshot
@@ -275,19 +275,37 @@ class Store:
         raise Damaged(damaged([key]))
 
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
-        """Return the tools of one server, without reading the others. Tools with damaged records are left out."""
-        for owner in self._visible(tenant):
-            if server in owner.tools:
-                return self._tools_of(owner, server)
-        return ()
+        """Return the tools of one server, without reading the others. Tools with damaged records are left out.
 
-    def _tools_of(self, owner: Manifest, server: str) -> tuple[Tool, ...]:
-        ids: list[str] = []
-        for name, hash_ in owner.tools[server].items():
-            ids.append(tool_id(owner.tenant, key_of(server, name), hash_))
-        records = self.backend.read(owner.tenant, lambda points: points.get(owner.collection, ids))
-        tools = [stored_tool(records[point].payload) for point in ids if point in records]
-        return tuple(tool for tool in tools if tool is not None)
+        Raises:
+            StoreUnavailable: Other writers kept changing the server's tools.
+        """
+        for _ in range(_ATTEMPTS):
+            owner = self._owner(tenant, server)
+            if owner is None:
+                return ()
+            ids = [
+                tool_id(owner.tenant, key_of(server, name), hash_)
+                for name, hash_ in owner.tools[server].items()
+            ]
+            get = partial(_points_at, collection=owner.collection, ids=ids)
+            records = self.backend.read(owner.tenant, get)
+            # A writer may have replaced a definition since the manifest was read. If it were missing, a changed tool
+            # would count as a new one, which nobody has to accept.
+            if len(records) == len(ids) or self._owner(tenant, server) == owner:
+                tools = [stored_tool(records[point].payload) for point in ids if point in records]
+                return tuple(tool for tool in tools if tool is not None)
+        raise self._kept_changing()
+
+    def _owner(self, tenant: str, server: str) -> Manifest | None:
+        """Return the manifest whose tools of this server the tenant sees, its own before the shared one."""
+        owners = (owner for owner in self._visible(tenant) if server in owner.tools)
+        return next(owners, None)
+
+    def _kept_changing(self) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"the store {self.backend} cannot be read: writers kept changing it; try again"
+        )
 
     def second_vectors(self, tenant: str) -> dict[str, Vectors]:
         """Return the tools' vectors of the encoder for other languages, by the hash of the definition.
@@ -321,9 +339,7 @@ class Store:
                 self._remember(tenant, stamp, f"{version} damaged")
                 return replace(stored, version=f"{version} damaged")
             version = ""
-        raise StoreUnavailable(
-            f"the store {self.backend} cannot be read: writers kept changing it; try again"
-        )
+        raise self._kept_changing()
 
     def _remember(self, tenant: str, stamp: str, version: str) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -505,3 +521,7 @@ def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
 
 def _shipped_embedder() -> Embedder:
     return embedder_for(Options())
+
+
+def _points_at(points: Points, collection: str, ids: Sequence[str]) -> dict[str, Record]:
+    return points.get(collection, ids)
