@@ -20,7 +20,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from benchmarks.office.tasks import entries, furnish, tasks
 from orchestrator import Connections, McpConfig, Options, Router, RouteRequest, Store, Tool
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from orchestrator.mcp.sync import sync
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 

@@ -15,7 +15,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from orchestrator import Connections, Options, Store
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from orchestrator.mcp.sync import ServerReport, sync
 from tests.servers.start import config, entry
 

@@ -35,7 +35,7 @@ from orchestrator import (
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, read_set
 from orchestrator.experience.memory import Experience
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from research.sources import SETS
 
 STEPS = (0, 20, 50, 200, 500, 1_500)

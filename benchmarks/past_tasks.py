@@ -19,7 +19,8 @@ from benchmarks.routing import catalogue_of
 from benchmarks.timing import interleaved, percentiles, ratio
 from orchestrator import Decision, Embedder, Offer, Options, Outcome, Router, Store, Tool, Use
 from orchestrator.evaluate.runner import Query, read_queries
-from orchestrator.index.embed import embed_tools, embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
+from orchestrator.index.embedders.embedding import embed_tools
 
 PEOPLE = 20
 APART_S = 600.0

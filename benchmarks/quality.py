@@ -31,7 +31,7 @@ from orchestrator import (
 )
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, read_set
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from research.confidence import (
     Collection,
     collect_all,

@@ -9,7 +9,8 @@ from statistics import median
 from typing import TypeVar
 
 from orchestrator import DEFAULT_CAPABILITIES, Catalogue, Options, Store, Tool, Vectors
-from orchestrator.index.embed import embed_tools, embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
+from orchestrator.index.embedders.embedding import embed_tools
 from orchestrator.index.index import Index
 
 ROUNDS = 9

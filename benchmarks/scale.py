@@ -26,7 +26,7 @@ from orchestrator import Catalogue, Options, Router, Store, Tool
 from orchestrator.catalogue.files import read_tools
 from orchestrator.evaluate.metrics import mean
 from orchestrator.evaluate.runner import Query, read_queries
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 
 SETS = "api_bank azure_mcp bfcl bfcl_multi_turn metatool restbench seal_tools toolalpaca toolbench_stable".split()
 

@@ -19,7 +19,7 @@ from mcp.types import CallToolResult, TextContent
 from benchmarks.scale import tools_of
 from orchestrator import McpConfig, Options, Router, RouteRequest, Store, Tool
 from orchestrator.catalogue.tokens import compact, count_tokens
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.gateway_tools import SearchArguments
 from orchestrator.server.sessions.outcome_recorder import Conversation

@@ -13,12 +13,12 @@ from pathlib import Path
 from statistics import median
 
 from orchestrator import Options, Store, Tool
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 
 ROUNDS = 21
 READER = """
 import sys
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from orchestrator.options import Options
 from orchestrator.store.store import Store
 

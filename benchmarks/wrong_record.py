@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orchestrator import Catalogue, Options, Router, RouteRequest
 from orchestrator.evaluate.runner import Query, read_set
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from research.sources import SETS
 
 PAST, PRESENT, PEOPLE = 300, 40, 5

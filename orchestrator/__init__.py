@@ -50,10 +50,7 @@ if TYPE_CHECKING:
         Calibration as Calibration,
         Fit as Fit,
     )
-    from orchestrator.index.embed import (
-        Embedder as Embedder,
-        Vectors as Vectors,
-    )
+    from orchestrator.index.embedders.embedder import Embedder as Embedder, Vectors as Vectors
     from orchestrator.llm.client import Models as Models
     from orchestrator.llm.context import (
         Context as Context,
@@ -179,7 +176,7 @@ else:  # Hidden from type checkers: with a `__getattr__` they would accept every
         ),
         "index.always": "Capability DEFAULT_CAPABILITIES",
         "index.calibration": "Calibration Fit",
-        "index.embed": "Embedder Vectors",
+        "index.embedders.embedder": "Embedder Vectors",
         "llm.client": "Models",
         "llm.context": "build_context Context decision_context",
         "llm.plan": "choose_action make_plan",

@@ -19,7 +19,7 @@ from orchestrator import Calibration, Decision, Options, Router
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, QuerySet, answer_all, read_set
 from orchestrator.index.calibration import shipped
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from orchestrator.pipeline.explain import FOREIGN
 from research.confidence import (
     Collection,

@@ -25,7 +25,7 @@ from orchestrator.index.calibration import (
     from_json,
     top_features,
 )
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.pipeline.sentences import ORDER, best_candidates, order_features, ordered
 from research.examples import (

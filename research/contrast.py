@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator import Embedder, Options, Tool
-from orchestrator.index.embed import embed_tools, embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
+from orchestrator.index.embedders.embedding import embed_tools
 from orchestrator.index.intent import name_words
 from orchestrator.pipeline.scoring import UNCONTRASTED
 from research import sources

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from orchestrator import Calibration, Catalogue, Embedder
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.index.calibration import CONFIDENCE, GATE, UNKNOWN_NO_TOOL_SIMILARITY, from_json
-from orchestrator.index.embed import contrast_of, no_tool_of, unfamiliar_to
+from orchestrator.index.embedders.embedding import contrast_of, no_tool_of, unfamiliar_to
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, rows_of
 from orchestrator.index.index import Index
 from orchestrator.pipeline.scoring import ClauseScores, Search

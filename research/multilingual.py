@@ -23,10 +23,11 @@ from orchestrator import Calibration, Catalogue, Embedder, Options, Router
 from orchestrator.evaluate import metrics
 from orchestrator.index import language
 from orchestrator.index.calibration import LogisticMap, language_maps, shipped
-from orchestrator.index.embed import contrast_of, embedder_for, no_tool_of
+from orchestrator.index.embedders.by_name import embedder_for
+from orchestrator.index.embedders.embedding import contrast_of, no_tool_of
+from orchestrator.index.embedders.language_encoder import language_encoder
 from orchestrator.index.features import SECOND, Rows
 from orchestrator.index.index import Index
-from orchestrator.index.language import language_encoder
 from orchestrator.index.text import corrections
 from orchestrator.pipeline.clauses import masked
 from orchestrator.pipeline.scoring import Search

@@ -26,7 +26,7 @@ from orchestrator import (
     Stage,
 )
 from orchestrator.index.calibration import from_json
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from research.confidence import Collection, collect_all, data_parser, fit_all, sets_of
 from research.tasks import Tasks, tasks
 

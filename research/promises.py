@@ -21,7 +21,7 @@ from orchestrator import Calibration, Options
 from orchestrator.evaluate.fit import Trial, cross_validated, fitted, held_out, try_all
 from orchestrator.evaluate.runner import read_set
 from orchestrator.experience.guarantee import LEVELS, guarantees
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
 from research.abroad import by_language, languages
 from research.confidence import collect_all, data_parser, left_out_maps
 from research.sources import SETS

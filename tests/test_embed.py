@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from orchestrator import Catalogue, Options, RouteHint, Router, RouteRequest, Store
 from orchestrator.common import bounded_http
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
-from orchestrator.index.embed import OpenAIEmbedder
+from orchestrator.index.embedders.endpoint import OpenAIEmbedder
 from orchestrator.testing import (
     DIMENSION,
     CutOff,

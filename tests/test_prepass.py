@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator import Catalogue, Options, RouteHint, Router, RouteRequest, Tool
-from orchestrator.index.embed import OpenAIEmbedder
+from orchestrator.index.embedders.endpoint import OpenAIEmbedder
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.catalogues import KEYWORD_ALONE, sample
 from tests.decisions import READ, decision, schema

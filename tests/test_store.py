@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator import Annotations, Catalogue, Kind, Relation, Store
 from orchestrator.errors import InvalidCatalogue
-from orchestrator.index.embed import embed_tools
+from orchestrator.index.embedders.embedding import embed_tools
 from orchestrator.store.points import Points
 from tests.catalogues import tool
 from tests.stores import FILES, KINDS, MAIL, SHARED, shipped

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import Catalogue, RouteHint, Router, RouteRequest, Store
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.embed import embed_tools
+from orchestrator.index.embedders.embedding import embed_tools
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, by_server, embedder_of, shipped, smaller_model, watched_embedder
 

@@ -22,7 +22,7 @@ from orchestrator.experience.calls import Calls, by_definition
 from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
 from orchestrator.experience.voting import FAR, NEAREST, PastTask, best_weight, nearness, votes_of
-from orchestrator.index.embed import ONE_THREAD
+from orchestrator.index.semantic import ONE_THREAD
 from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled, Use
 
 HALF_LIFE_S = 90 * 86_400.0

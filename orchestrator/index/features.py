@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.common.arrays import Integers, Mask
-from orchestrator.index.embed import SemanticIndex
 from orchestrator.index.keyword import NAME_BIT, KeywordIndex, KeywordScores
+from orchestrator.index.semantic import SemanticIndex
 
 Positions = Integers
 """Candidates as positions in the catalogue, shape [candidates]."""

@@ -25,10 +25,12 @@ from orchestrator.common.arrays import Integers, Mask
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
 from orchestrator.index.documents import Documents, Reading
-from orchestrator.index.embed import Cosines, Embedder, SemanticIndex, embed_tools
+from orchestrator.index.embedders.embedder import Embedder
+from orchestrator.index.embedders.embedding import embed_tools
 from orchestrator.index.flags import mentions
 from orchestrator.index.graph import Graph, Prerequisites
 from orchestrator.index.keyword import KeywordIndex
+from orchestrator.index.semantic import Cosines, SemanticIndex
 from orchestrator.index.servers import ServerIndex
 from orchestrator.index.text import terms
 from orchestrator.records.tool import Tool

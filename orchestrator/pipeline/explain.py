@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator.common.lines import one_line
 from orchestrator.extras import install_command
-from orchestrator.index.language import EXTRA, is_installed
+from orchestrator.index.embedders.language_encoder import EXTRA, is_installed
 from orchestrator.options import Options
 from orchestrator.pipeline.matches import SHOWN_WORDS, Fitted, Overlap
 from orchestrator.pipeline.state import State, Task

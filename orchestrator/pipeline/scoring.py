@@ -20,7 +20,6 @@ from orchestrator.index.calibration import (
     supported,
     top_features,
 )
-from orchestrator.index.embed import SemanticIndex
 from orchestrator.index.features import (
     ASKED,
     CandidateSet,
@@ -37,6 +36,7 @@ from orchestrator.index.features import (
 from orchestrator.index.graph import REQUIRING, Requirement, identified_in
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
+from orchestrator.index.semantic import SemanticIndex
 from orchestrator.pipeline.odds import asks_for_a_tool, server_support, unasked_changes
 from orchestrator.pipeline.sentences import best_candidates, ordered, ordered_shares, sentences_of
 from orchestrator.pipeline.understand import Understood

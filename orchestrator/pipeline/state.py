@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from orchestrator.experience.calls import Calls
 from orchestrator.experience.memory import Experience
 from orchestrator.index.calibration import Calibration
-from orchestrator.index.embed import Cosines, Vectors
+from orchestrator.index.embedders.embedder import Vectors
 from orchestrator.index.index import Index
+from orchestrator.index.semantic import Cosines
 from orchestrator.options import Options
 from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.scoring import Candidates

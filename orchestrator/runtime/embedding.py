@@ -11,19 +11,14 @@ import numpy as np
 from orchestrator.common.threads import Threads
 from orchestrator.errors import EmbedderUnavailable, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.index.calibration import Fit, LanguageMaps
-from orchestrator.index.embed import (
-    Embedder,
-    OpenAIEmbedder,
-    SemanticIndex,
-    StaticEmbedder,
-    Vectors,
-    embedder_for,
-    embedder_id,
-    named_embedder,
-    vectors_of,
-)
+from orchestrator.index.embedders.by_name import embedder_for, embedder_id, named_embedder
+from orchestrator.index.embedders.embedder import Embedder, Vectors
+from orchestrator.index.embedders.embedding import vectors_of
+from orchestrator.index.embedders.endpoint import OpenAIEmbedder
+from orchestrator.index.embedders.language_encoder import LanguageEncoder, second_encoder
+from orchestrator.index.embedders.static import StaticEmbedder
 from orchestrator.index.index import Index
-from orchestrator.index.language import LanguageEncoder, second_encoder
+from orchestrator.index.semantic import SemanticIndex
 from orchestrator.options import Options
 
 _MAX_CONCURRENT = 32

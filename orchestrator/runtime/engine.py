@@ -12,7 +12,7 @@ from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.json_input import meant
 from orchestrator.index.calibration import Calibration
-from orchestrator.index.embed import contrast_of, no_tool_of, unfamiliar_to
+from orchestrator.index.embedders.embedding import contrast_of, no_tool_of, unfamiliar_to
 from orchestrator.index.index import Index
 from orchestrator.options import Options
 from orchestrator.pipeline.conversation import earlier_texts

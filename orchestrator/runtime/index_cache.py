@@ -15,8 +15,8 @@ from pathlib import Path
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.always import Capability
+from orchestrator.index.embedders.language_encoder import language_encoder
 from orchestrator.index.index import Index
-from orchestrator.index.language import language_encoder
 from orchestrator.records.tool import Tool, remember_suspicions
 from orchestrator.runtime import index_file
 from orchestrator.runtime.with_catalogue import StoreWithCatalogue

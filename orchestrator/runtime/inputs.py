@@ -11,7 +11,7 @@ from orchestrator.common.tenant import LOCAL
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.always import Capability
 from orchestrator.index.calibration import Calibration, Fit
-from orchestrator.index.embed import OpenAIEmbedder
+from orchestrator.index.embedders.endpoint import OpenAIEmbedder
 from orchestrator.options import Options, stores_of
 from orchestrator.pipeline.refiners.reader import missing_parts
 from orchestrator.records.decision import Decision

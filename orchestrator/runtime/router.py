@@ -21,7 +21,7 @@ from orchestrator.common.tenant import LOCAL
 from orchestrator.common.threads import now, waiting
 from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
 from orchestrator.index.calibration import Calibration, Fit, shipped
-from orchestrator.index.embed import Embedder
+from orchestrator.index.embedders.embedder import Embedder
 from orchestrator.options import Options
 from orchestrator.pipeline.legs.semantic import why_failed
 from orchestrator.pipeline.pipeline import Clock, Pipeline

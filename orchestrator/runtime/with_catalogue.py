@@ -9,7 +9,8 @@ import numpy as np
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable
-from orchestrator.index.embed import Embedder, Vectors, embed_tools
+from orchestrator.index.embedders.embedder import Embedder, Vectors
+from orchestrator.index.embedders.embedding import embed_tools
 from orchestrator.store.sources import Sources
 from orchestrator.store.store import Store, Stored
 

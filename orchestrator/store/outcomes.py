@@ -13,7 +13,8 @@ import numpy as np
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.experience.actors import newest
 from orchestrator.experience.memory import MOST_TASKS
-from orchestrator.index.embed import Embedder, vectors_of
+from orchestrator.index.embedders.embedder import Embedder
+from orchestrator.index.embedders.embedding import vectors_of
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.store.backend import EXPERIENCE, Backend
 from orchestrator.store.points import Points, Record, Vectors, has_vector

@@ -20,7 +20,8 @@ from orchestrator.common.fields import named
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
-from orchestrator.index.embed import Embedder, embedder_for
+from orchestrator.index.embedders.by_name import embedder_for
+from orchestrator.index.embedders.embedder import Embedder
 from orchestrator.options import Options
 from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool

@@ -27,7 +27,7 @@ from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
 from orchestrator.extras import install_command
 from orchestrator.index.calibration import REMEDY, Fit
-from orchestrator.index.embed import Embedder
+from orchestrator.index.embedders.embedder import Embedder
 from orchestrator.index.flags import suspects
 from orchestrator.mcp.config.parse import McpConfig, ServerSpec
 from orchestrator.mcp.faults import without_name
@@ -155,14 +155,18 @@ class _Installation:
         return _flagged(suspects(self._catalogue.tools), self._workspace.repeated_options)
 
     def _embedder(self) -> Iterator[Finding]:
-        from orchestrator.index.embed import embedder_for
+        from orchestrator.index.embedders.by_name import embedder_for
 
         embedder = embedder_for(self._options)
         yield Finding("embedder", "works", _tried(embedder))
 
     def _languages(self) -> Iterator[Finding]:
         """Try the encoder for other languages. Only the shipped embedder needs it."""
-        from orchestrator.index.language import EXTRA, is_installed, language_encoder
+        from orchestrator.index.embedders.language_encoder import (
+            EXTRA,
+            is_installed,
+            language_encoder,
+        )
 
         if self._options.embedder != "static" or self._options.languages == "off":
             return
@@ -210,7 +214,7 @@ class _Installation:
 
     def _calibration(self) -> Iterator[Finding]:
         """Compare the fit that routing would use with the embedder and the tenant's catalogue."""
-        from orchestrator.index.embed import embedder_id
+        from orchestrator.index.embedders.by_name import embedder_id
 
         path = self._options.calibration
         if not path:

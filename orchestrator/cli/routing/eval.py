@@ -174,7 +174,7 @@ def _warn_of_unknown(query_set: QuerySet) -> None:
 def _fit(query_set: QuerySet, options: Options, write: Path | None, output: str) -> None:
     """Fit to the set's queries, show the figures on held-out fifths, and write the fit to all of them."""
     from orchestrator.evaluate.fit import cross_validated, fitted, held_out, try_all
-    from orchestrator.index.embed import embedder_id
+    from orchestrator.index.embedders.by_name import embedder_id
 
     with progress("trying queries") as show:
         trials = asyncio.run(try_all(query_set, options, show))

@@ -146,7 +146,7 @@ class Workspace:
         *,
         repeat_reads: bool = True,
     ) -> "Store":
-        from orchestrator.index.embed import embedder_for
+        from orchestrator.index.embedders.by_name import embedder_for
         from orchestrator.store.store import Store
 
         settings = options or Options.from_env()

@@ -11,7 +11,7 @@ from orchestrator.experience.actors import BEHIND, behind_first
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.voting import LEAST, Values, damped, with_unseen
 from orchestrator.index.calibration import expit, log_odds
-from orchestrator.index.embed import Vectors
+from orchestrator.index.embedders.embedder import Vectors
 from orchestrator.index.graph import More
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.common.arrays import Mask
-from orchestrator.index.embed import Vectors
+from orchestrator.index.embedders.embedder import Vectors
 from orchestrator.pipeline.legs.keyword import search_of
 from orchestrator.pipeline.state import State
 

@@ -18,8 +18,8 @@ from safetensors import SafetensorError
 
 from orchestrator.common.arrays import Mask
 from orchestrator.errors import InvalidConfig
+from orchestrator.index.embedders.tokenizer import tokenizer_of
 from orchestrator.index.text import spaced
-from orchestrator.index.tokenizer import tokenizer_of
 from orchestrator.records.tool import Tool
 
 LAYERS, APART, HEADS = 6, 3, 12

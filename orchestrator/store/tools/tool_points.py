@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.embed import Embedder, Vectors, embed_tools
+from orchestrator.index.embedders.embedder import Embedder, Vectors
+from orchestrator.index.embedders.embedding import embed_tools
+from orchestrator.index.embedders.language_encoder import LanguageEncoder, second_encoder
 from orchestrator.index.flags import cleaned, suspects
-from orchestrator.index.language import LanguageEncoder, second_encoder
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Tool
 from orchestrator.store.backend import Backend

@@ -33,7 +33,7 @@ from orchestrator.workflows.services import CallWorkflow, PlanWorkflow, SyncWork
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
-    from orchestrator.index.embed import Embedder
+    from orchestrator.index.embedders.embedder import Embedder
     from orchestrator.llm.client import Models
     from orchestrator.store.sources import Source
 

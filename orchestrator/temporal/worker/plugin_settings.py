@@ -20,7 +20,7 @@ from orchestrator.temporal.worker.servers_by_tenant import ConfigForTenant, Serv
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
-    from orchestrator.index.embed import Embedder
+    from orchestrator.index.embedders.embedder import Embedder
     from orchestrator.llm.client import Models
     from orchestrator.runtime.router import Router
     from orchestrator.store.sources import Source

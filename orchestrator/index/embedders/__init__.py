@@ -1,0 +1,1 @@
+"""Embedders: from texts to vectors."""
