@@ -56,7 +56,23 @@ _TAG = re.compile(rf"(?i)</?(?:{_MARKS})>|<\|[a-z_]{{3,20}}\|>|\[/?(?:INST|SYSTE
 """Tags of chat templates and prompts."""
 _TAGGED = re.compile(rf"{_OPENING.pattern}([^<]*+)</\1>")
 """A tag in capitals around a text. No public tool has one around several words."""
-_GIVE = r"\b(?:read|send|open|fetch|cat|copy|pass(?:ed)?|upload|include|attach|append|prepend|repeat|reveal)\b"
+_GIVE_VERBS = (
+    "read",
+    "send",
+    "open",
+    "fetch",
+    "cat",
+    "copy",
+    "pass",
+    "upload",
+    "include",
+    "attach",
+    "append",
+    "prepend",
+    "repeat",
+    "reveal",
+)
+_GIVE = rf"\b(?:{'|'.join(_GIVE_VERBS)}|passed)\b"
 _PRIVATE = (
     r"(?:~/\.\w[\w-]*(?![\w./-]*\.pub\b)|/(?:etc|proc)/\w|/home/\w+/\.|(?<![\w/])\.(?:env|ssh|aws)\b"
     r"|\bid_(?:rsa|ed25519)\b(?!\.pub)|\byour system prompt\b)"
@@ -97,6 +113,16 @@ _ORDERS = re.compile(
     r"|\bnever use other tools\b"
 )
 """Orders that public attacks give. `docs/decisions/confidence.md` has the counts."""
+_ORDER_PARTS = (
+    "ignore",
+    "disregard",
+    "override",
+    "user",
+    "using this tool",
+    "system prompt",
+    "other tools",
+)
+"""Every order has one of these parts. Few texts do, and looking for a part is ten times as fast as for an order."""
 _JOINTS = str.maketrans("_-", "  ")
 """Names, URIs and choices give an order with these characters in place of blanks."""
 
@@ -222,10 +248,12 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
     if encoded:
         yield f"encoded text: {_quoted(encoded)}"
     plain = folded(text)
-    unquoted = _QUOTED.sub(_without_words, plain).translate(_JOINTS)
-    for order in (_tag(plain), _first(_ORDERS, unquoted)):
+    for order in (_tag(plain), _order(plain)):
         if order:
             yield f"instructions to the model: {_quoted(order)}"
+    lowered = plain.lower()
+    if not any(part in lowered for part in (*_GIVE_VERBS, "@", "://")):
+        return
     for sentence in _sentences(plain):
         has_address = "@" in sentence or "://" in sentence
         sending = _order_about(_ADDRESS, _SEND, sentence) if has_address else ""
@@ -247,6 +275,14 @@ def _tag(text: str) -> str:
         if len(match[2].split()) > 1:
             return text[match.start() : match.start(2)]
     return ""
+
+
+def _order(text: str) -> str:
+    """Return the first order of a text that is not quoted, or ""."""
+    unquoted = _QUOTED.sub(_without_words, text).translate(_JOINTS)
+    lowered = unquoted.lower()
+    has_part = any(part in lowered for part in _ORDER_PARTS)
+    return _first(_ORDERS, unquoted) if has_part else ""
 
 
 def _order_about(objects: re.Pattern[str], order: re.Pattern[str], text: str) -> str:
@@ -352,9 +388,10 @@ def folded(text: str) -> str:
     """Return the text without accents and invisible characters, in plain compatibility forms."""
     if text.isascii():
         return text
+    # A pattern that ignores case takes the i without a dot for an i, and `lower` does not.
     return "".join(
         char
-        for char in unicodedata.normalize("NFKD", text)
+        for char in unicodedata.normalize("NFKD", text).replace("ı", "i")
         if unicodedata.category(char) not in ("Mn", "Cf")
     )
 
