@@ -7,7 +7,7 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from orchestrator.records import durable_names as names
-from orchestrator.temporal.workflow.call import Config, fair
+from orchestrator.temporal.workflow.call import ActivityConfig, fair
 from orchestrator.temporal.workflow.payload import NOTHING, read
 from orchestrator.temporal.workflow.staged import route_staged
 from orchestrator.temporal.workflow.stubs import DEFAULT
@@ -37,7 +37,7 @@ class StagedRouteWorkflow:
     async def run(self, request: RawValue = NOTHING, semantic_queue: str = "") -> RawValue:
         config = fair(tenant_of(request), DEFAULT)
         return await route_staged(
-            request, config, Config(task_queue=semantic_queue) if semantic_queue else {}
+            request, config, ActivityConfig(task_queue=semantic_queue) if semantic_queue else {}
         )
 
 

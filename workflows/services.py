@@ -14,7 +14,7 @@ from orchestrator.records.run import RunRequest
 from orchestrator.temporal.workflow.call import (
     MODEL_RETRY,
     PATIENT,
-    Config,
+    ActivityConfig,
     call_tool,
     fair,
     is_child,
@@ -24,7 +24,7 @@ from orchestrator.temporal.workflow.step import MAX_REASON
 from orchestrator.temporal.workflow.stubs import MODEL_CALL, call_config
 from orchestrator.workflows.routing import tenant_of
 
-SYNCING = Config(
+SYNCING = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=15),
     heartbeat_timeout=timedelta(seconds=30),
     retry_policy=MODEL_RETRY,

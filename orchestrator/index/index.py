@@ -99,12 +99,8 @@ class Index:
         self.flags = {
             self.keys[position]: reasons for position, reasons in self.flag_reasons.items()
         }
-        self.flagged: Mask | None = None
-        self.unflagged: Mask | None = None
-        if self.flag_reasons:
-            self.unflagged = np.ones(len(catalogue), np.bool_)
-            self.unflagged[list(self.flag_reasons)] = False
-            self.flagged = ~self.unflagged
+        self.flagged = self._flagged_tools()
+        self.unflagged: Mask | None = None if self.flagged is None else ~self.flagged
         self.keyword = KeywordIndex(self.reading, places, self.flagged)
         self.servers = ServerIndex(
             places.keys() - {""}, self.reading.words, set(absent) - places.keys()
@@ -122,6 +118,13 @@ class Index:
         self._encoding = threading.Lock()
         self._derived: dict[Hashable, Any] = {}
         _warn_of_dangling(self.graph.dangling)
+
+    def _flagged_tools(self) -> Mask | None:
+        if not self.flag_reasons:
+            return None
+        flagged = np.zeros(len(self.tools), np.bool_)
+        flagged[list(self.flag_reasons)] = True
+        return flagged
 
     def _without_flagged_texts(self, catalogue: Catalogue) -> Catalogue:
         """Return the catalogue whose flagged tools have no suspicious texts."""

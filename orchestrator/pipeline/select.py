@@ -1,7 +1,7 @@
 """Select: makes a Decision from a ranked state, with its stage, its matches within a cap, and the recommended tools."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -48,18 +48,7 @@ def select(state: State) -> Decision:
     recommended, twins = _recommended(state, fitted_matches, leaders)
     matches, state = _limit_probabilities(fitted_matches.matches, state)
     related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
-    warnings = (
-        *state.warnings,
-        *fitted_matches.limits.warnings,
-        *_twin_warnings(recommended, twins),
-        *warnings_of(
-            state,
-            fitted_matches.stage,
-            fitted_matches.positions,
-            fitted_matches.limits.room,
-            leaders,
-        ),
-    )
+    offered_keys = [index.keys[position] for position in fitted_matches.positions]
     return Decision(
         query=task.request.query,
         tenant=task.request.tenant,
@@ -73,11 +62,13 @@ def select(state: State) -> Decision:
         tokens=fitted_matches.limits.tokens,
         catalogue=index.catalogue.version,
         rejected=rejected(state, overlap, fitted_matches.positions, matches, fitted_matches.limits),
-        warnings=warnings,
-        offered=in_order(
-            [index.keys[position] for position in fitted_matches.positions],
-            fitted_matches.continued,
+        warnings=(
+            *state.warnings,
+            *fitted_matches.limits.warnings,
+            *_twin_warnings(recommended, twins),
+            *_ranking_warnings(state, fitted_matches, leaders),
         ),
+        offered=in_order(offered_keys, fitted_matches.continued),
         parts=_parts(state),
         named_servers=_named_servers(state),
         related=related,
@@ -106,6 +97,18 @@ class _FittedMatches:
     positions: Sequence[int]
     limits: Fitted
     continued: tuple[str, ...]
+
+
+def _ranking_warnings(
+    state: State, fitted_matches: _FittedMatches, leaders: Sequence[int]
+) -> Iterator[str]:
+    return warnings_of(
+        state,
+        fitted_matches.stage,
+        fitted_matches.positions,
+        fitted_matches.limits.room,
+        leaders,
+    )
 
 
 def _fitted_matches(state: State, overlap: Overlap, stage: Stage) -> _FittedMatches:

@@ -113,43 +113,48 @@ class Router:
             models=models,
         )
         check_parts(stores, capabilities, embedder)
-        self.options = options or Options()
-        self.pipeline = _pipeline(pipeline or self.options.pipeline)
-        places = stores_to_read(catalogue, store, stores, self.options)
-        sources = [Source.of(place) for place in places]
+        options = options or Options()
+        self.options = options
+        self.pipeline = _pipeline(pipeline or options.pipeline)
+        locations = stores_to_read(catalogue, store, stores, options)
+        sources = [Source.of(location) for location in locations]
         if catalogue is not None and servers and not sources:
             catalogue = catalogue_with(servers, catalogue)
-        require_effect(self.options, arguments, sources, self.pipeline, entries)
-        check_reader(self.options)
+        require_effect(options, arguments, sources, self.pipeline, entries)
+        check_reader(options)
         self._origin = ", ".join(source.shown for source in sources) or repr(catalogue)
-        fit = fit_from(calibration or self.options.calibration)
-        embedding = Embedding(embedder, _embedder_of(sources), self.options, fit)
+        fit = fit_from(calibration or options.calibration)
+        embedding = Embedding(embedder, _embedder_of(sources), options, fit)
         # It may refuse the options, so it comes before a store is opened that somebody would have to close.
-        models_of_route = RouteModels(models, self.options)
+        models_of_route = RouteModels(models, options)
         self._owned_stores: list[Store] = []
         self.stores = tuple(self._opened(source.store, embedding, entries) for source in sources)
-        tools = self._tools_of(sources, catalogue)
-        most_tenants = self.options.cached_tenants
         self.engine = RouteEngine(
-            self.options,
+            options,
             calibration if isinstance(calibration, Calibration) else fit.maps(shipped()),
-            IndexCache(catalogue, tools, tuple(capabilities), most_tenants),
-            ExperienceCache(self.store, most_tenants, self.options.experience_days),
+            self._indexes(sources, catalogue, capabilities),
+            ExperienceCache(self.store, options.cached_tenants, options.experience_days),
             embedding,
             models_of_route,
         )
-        self._expect(capabilities)
-        if servers is not None:
-            self.engine.servers = frozenset(servers)
-            # An entry may not be listed yet.
-            if entries is None:
-                self.engine.expected.expect("servers", servers)
+        self._use_names(capabilities, servers, entries)
 
-    def _expect(self, capabilities: Sequence[Capability]) -> None:
-        """Warn at a tenant's first route of capabilities that its catalogue does not have."""
+    def _use_names(
+        self,
+        capabilities: Sequence[Capability],
+        servers: Collection[str] | None,
+        entries: Mapping[str, str] | None,
+    ) -> None:
+        """Route only to these servers, and warn at the first route of names that the tenant's catalogue lacks."""
         if capabilities is not DEFAULT_CAPABILITIES:
             names = [capability.tool for capability in capabilities]
             self.engine.expected.expect("capabilities", names)
+        if servers is None:
+            return
+        self.engine.servers = frozenset(servers)
+        # An entry may not be listed yet.
+        if entries is None:
+            self.engine.expected.expect("servers", servers)
 
     def __repr__(self) -> str:
         return f"Router({self._origin}, pipeline={self.pipeline.name!r})"
@@ -188,13 +193,13 @@ class Router:
         )
 
     def _opened(
-        self, place: Store | str | Path, embedding: Embedding, entries: Mapping[str, str] | None
+        self, location: Store | str | Path, embedding: Embedding, entries: Mapping[str, str] | None
     ) -> Store:
-        """Return a given Store, or open the place. Only the first one is restricted to the entries."""
-        if isinstance(place, Store):
-            return place
+        """Return a given Store, or open the location. Only the first one is restricted to the entries."""
+        if isinstance(location, Store):
+            return location
         store = Store(
-            place,
+            location,
             embedder=lambda: embedding.embedder,
             timeout_s=self.options.store_timeout_s,
             change_policy=self.options.changes,
@@ -204,6 +209,16 @@ class Router:
         )
         self._owned_stores.append(store)
         return store
+
+    def _indexes(
+        self,
+        sources: Sequence[Source],
+        catalogue: Catalogue | str | Path | None,
+        capabilities: Sequence[Capability],
+    ) -> IndexCache:
+        """Return the cache of the tenants' indexes, which are built from these sources and the catalogue."""
+        tools = self._tools_of(sources, catalogue)
+        return IndexCache(catalogue, tools, tuple(capabilities), self.options.cached_tenants)
 
     def _tools_of(
         self, sources: Sequence[Source], catalogue: Catalogue | str | Path | None

@@ -129,11 +129,7 @@ class ToolCalls:
         try:
             chosen = await _chosen(servers, request)
         except ToolrouteError as error:
-            # A name that is no tool's name may be any text, so it is not written down.
-            key = request.key if isinstance(error, InvalidArguments) else ""
-            self._audit.note(
-                replace(entry, tool=key, approval="not asked", result=type(error).__name__)
-            )
+            self._note_refused(entry, request.key, error)
             raise
         entry = replace(
             entry,
@@ -165,6 +161,14 @@ class ToolCalls:
             fields["result"] = TOOL_ERROR if result.is_error else "ok"
             fields["bytes"] = _size(result)
         return result
+
+    def _note_refused(self, entry: Entry, key: str, error: ToolrouteError) -> None:
+        """Note in the audit log that a call was refused before anybody was asked."""
+        # A name that is no tool's name may be any text, so it is not written down.
+        tool = key if isinstance(error, InvalidArguments) else ""
+        self._audit.note(
+            replace(entry, tool=tool, approval="not asked", result=type(error).__name__)
+        )
 
     async def _shown_result(
         self,

@@ -7,8 +7,8 @@ calls only use a stored sign-in.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import httpx2
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError
@@ -89,26 +89,17 @@ async def login(
         provider = SignInProvider(
             spec, launch, callback.address, ask, callback.wait, former=_former(file)
         )
-        try:
+        with _errors_of(spec, launch, provider):
             status = await _status(spec, launch, provider)
             if provider.context.current_tokens is None:
                 raise Unauthorised(f"it asked for no sign-in (HTTP {status})")
-            kept = provider.kept()
-        except Unauthorised as error:
-            raise Unauthorised(f"server {spec.name!r}: {error}") from None
-        except httpx2.HTTPError as error:
-            why = launch.secrets.redact(str(error) or type(error).__name__)
-            raise ServerUnavailable(
-                f"server {spec.name!r}: sign-in failed: {provider.address} cannot be reached ({why})"
-            ) from None
-        except (OAuthFlowError, ValueError) as error:
-            raise _failed(spec, launch, provider, error) from None
+            sign_in = provider.kept()
     if status in (401, 403):
         raise Unauthorised(
             f"server {spec.name!r} refused the token of its own authorization server (HTTP {status})"
         )
-    file.write(kept)
-    return kept
+    file.write(sign_in)
+    return sign_in
 
 
 def _former(file: SignInFile) -> SignIn | None:
@@ -131,6 +122,22 @@ async def _reported(spec: ServerSpec, limit: asyncio.Timeout) -> AsyncIterator[N
         raise ServerUnavailable(
             f"server {spec.name!r}: sign-in failed: its servers took too long to answer"
         ) from None
+
+
+@contextmanager
+def _errors_of(spec: ServerSpec, launch: Launch, provider: SignInProvider) -> Iterator[None]:
+    """Raise the errors of a sign-in with the name of the server and without secrets."""
+    try:
+        yield
+    except Unauthorised as error:
+        raise Unauthorised(f"server {spec.name!r}: {error}") from None
+    except httpx2.HTTPError as error:
+        why = launch.secrets.redact(str(error) or type(error).__name__)
+        raise ServerUnavailable(
+            f"server {spec.name!r}: sign-in failed: {provider.address} cannot be reached ({why})"
+        ) from None
+    except (OAuthFlowError, ValueError) as error:
+        raise _failed(spec, launch, provider, error) from None
 
 
 async def _status(spec: ServerSpec, launch: Launch, provider: SignInProvider) -> int:
@@ -173,11 +180,11 @@ async def logout(tenant: str, spec: ServerSpec, launch: Launch) -> str:
     """
     file = SignInFile(tenant, spec, launch)
     async with file.locked():
-        kept = file.read()
+        sign_in = file.read()
         file.remove()
     try:
-        if kept is not None:
-            await SignInProvider(spec, launch).revoke(kept)
+        if sign_in is not None:
+            await SignInProvider(spec, launch).revoke(sign_in)
     except ToolrouteError as error:
         return str(error)
     return ""

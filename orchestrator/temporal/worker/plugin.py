@@ -18,12 +18,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from orchestrator.activities.activities import Activities
 from orchestrator.common.fields import named
 from orchestrator.errors import InvalidConfig, ToolrouteError
-from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 from orchestrator.records.run import Approval, RunRequest
 from orchestrator.temporal.worker.executor import Registered
 from orchestrator.temporal.worker.plugin_settings import PluginArguments, PluginSettings
 from orchestrator.temporal.worker.resources import Resources
+from orchestrator.temporal.worker.servers_by_tenant import ServerConfig
 from orchestrator.temporal.worker.tracing import interceptors
 from orchestrator.temporal.worker.turns import Turns
 from orchestrator.temporal.workflow.payload import prepare
@@ -111,12 +111,7 @@ class OrchestratorPlugin(SimplePlugin):
         stores: Sequence["Source | str | Path"] = (),
         embedder: "Embedder | None" = None,
         options: Options | None = None,
-        mcp_servers: McpConfig
-        | Mapping[str, Any]
-        | str
-        | Path
-        | Callable[[str], McpConfig | Mapping[str, Any] | str | Path | None]
-        | None = None,
+        mcp_servers: ServerConfig | Callable[[str], ServerConfig | None] | None = None,
         executors: Mapping[str, Registered] | None = None,
         models: "Callable[[], Models | None] | None" = None,
         only_servers: Collection[str] | None = None,

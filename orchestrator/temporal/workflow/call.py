@@ -41,7 +41,7 @@ from orchestrator.temporal.workflow.payload import (
     read,
 )
 
-Config = workflow.ActivityConfig
+ActivityConfig = workflow.ActivityConfig
 Record = TypeVar("Record")
 
 
@@ -101,14 +101,16 @@ def require_valid_retries(config: Mapping[str, object]) -> None:
         raise InvalidInput(f"retry_policy={policy}: {error}; give another policy") from None
 
 
-def fair(tenant: str, config: Config) -> Config:
+def fair(tenant: str, config: ActivityConfig) -> ActivityConfig:
     """Return the options with the tenant as fairness key. A server with fairness serves the tenants in turns."""
     require_valid_retries(config)
     key = tenant if len(tenant.encode()) <= MOST_KEY else digest(tenant, 32)
     return {"priority": Priority(fairness_key=key or None), **config}
 
 
-async def execute(activity: str, request: Any, kind: type[Record], config: Config) -> Record:
+async def execute(
+    activity: str, request: Any, kind: type[Record], config: ActivityConfig
+) -> Record:
     """Return the record that one of our activities returns.
 
     Args:
@@ -122,7 +124,9 @@ async def execute(activity: str, request: Any, kind: type[Record], config: Confi
     )
 
 
-async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None) -> ToolResult:
+async def call_tool(
+    call: ToolCall, config: ActivityConfig, chosen: ActivityConfig | None = None
+) -> ToolResult:
     """Return the tool's answer. It raises Temporal's failures or a ToolrouteError, and `why_failed` reads both.
 
     Args:
@@ -133,8 +137,8 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
     size = check_size(f"the arguments of {call.tool.key!r}", call.arguments)
     await _room(size)
     limits = ToolLimits.of(call.tool)
-    chosen = chosen or Config()
-    settings: Config = {
+    chosen = chosen or ActivityConfig()
+    settings: ActivityConfig = {
         "retry_policy": CALL_RETRY,
         "summary": call.tool.key[:200],
         **fair(call.tenant, config),
@@ -157,14 +161,14 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
     return await execute(names.CALL_TOOL, call, ToolResult, settings)
 
 
-async def present_tool(call: ToolCall, config: Config) -> Tool:
+async def present_tool(call: ToolCall, config: ActivityConfig) -> Tool:
     """Return the call's tool as its server defines it now. Raise an error if the call cannot be carried out.
 
     If no worker answers in time, return the call's own tool. A person may answer much later than this.
     """
     await _room(check_size(f"the arguments of {call.tool.key!r}", call.arguments))
     limits = ToolLimits.of(call.tool)
-    settings: Config = {
+    settings: ActivityConfig = {
         **fair(call.tenant, config),
         "summary": call.tool.key[:200],
         **_config_of(limits),
@@ -201,8 +205,8 @@ async def _room(size: int) -> None:
         await workflow.sleep(timedelta(milliseconds=1))
 
 
-def _config_of(limits: ToolLimits) -> Config:
-    config = Config()
+def _config_of(limits: ToolLimits) -> ActivityConfig:
+    config = ActivityConfig()
     if limits.timeout_s is not None:
         config["start_to_close_timeout"] = timedelta(seconds=limits.timeout_s)
     if limits.retries is not None:
@@ -212,7 +216,7 @@ def _config_of(limits: ToolLimits) -> Config:
     return config
 
 
-async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> ToolResult:
+async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: ActivityConfig) -> ToolResult:
     """Start the workflow with the name in the label `workflow`, or the tool's name, with the arguments
     as its only input.
 

@@ -26,7 +26,7 @@ from orchestrator.records.run import (
     StepOutcome,
     StepStatus,
 )
-from orchestrator.temporal.workflow.call import Config, described, was_cancelled
+from orchestrator.temporal.workflow.call import ActivityConfig, described, was_cancelled
 from orchestrator.temporal.workflow.model import answer
 from orchestrator.temporal.workflow.payload import MAX_TASK_BYTES, check_size, hold_together
 from orchestrator.temporal.workflow.step import MAX_REASON, Steps
@@ -51,7 +51,7 @@ class Run:
         self,
         request: RunRequest,
         router: ActivityStubs,
-        call_options: Config | None = None,
+        call_options: ActivityConfig | None = None,
         stopping: Callable[[int], bool] = lambda _: False,
     ) -> None:
         done = request.checkpoint

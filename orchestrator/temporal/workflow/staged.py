@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError
 
 from orchestrator.errors import CatalogueChanged, InvalidInput, UnknownTenant
 from orchestrator.records import durable_names as names
-from orchestrator.temporal.workflow.call import Config, described, was_cancelled, why_failed
+from orchestrator.temporal.workflow.call import ActivityConfig, described, was_cancelled, why_failed
 from orchestrator.temporal.workflow.payload import read
 
 WAITS_S = (1, 2, 4, 8, 10, 10, 10)
@@ -34,7 +34,7 @@ class FindingsHead:
     skips: tuple[str, ...] = ()
 
 
-async def route_staged(request: Any, config: Config, semantic: Config) -> RawValue:
+async def route_staged(request: Any, config: ActivityConfig, semantic: ActivityConfig) -> RawValue:
     """Return the Decision's payload for a RouteRequest.
 
     If the catalogue changes between two stages, the route starts again, at most seven times.
@@ -56,7 +56,7 @@ async def route_staged(request: Any, config: Config, semantic: Config) -> RawVal
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _stages(request: Any, config: Config, semantic: Config) -> RawValue:
+async def _stages(request: Any, config: ActivityConfig, semantic: ActivityConfig) -> RawValue:
     findings = await _stage(names.MATCH_ALWAYS_AVAILABLE, config, request)
     skips = read(findings, FindingsHead).skips
     if names.DETECT_EXPLICIT_SERVER not in skips:
@@ -73,7 +73,7 @@ async def _stages(request: Any, config: Config, semantic: Config) -> RawValue:
     return await _stage(names.MERGE, config, request, findings, alone)
 
 
-async def _stage(activity: str, config: Config, *inputs: Any) -> RawValue:
+async def _stage(activity: str, config: ActivityConfig, *inputs: Any) -> RawValue:
     answer: RawValue = await workflow.execute_activity(
         activity, args=inputs, result_type=RawValue, **config
     )

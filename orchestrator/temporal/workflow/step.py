@@ -32,7 +32,7 @@ from orchestrator.records.run import (
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.worker.tracing import step_ended
 from orchestrator.temporal.workflow.call import (
-    Config,
+    ActivityConfig,
     call_tool,
     described,
     outcome_is_unknown,
@@ -61,7 +61,7 @@ class Steps:
     plan: Plan
     decisions: tuple[Decision, ...]
     budget: Budget
-    config: Config
+    config: ActivityConfig
     complete: Complete
     stopping: Callable[[int], bool]
 

@@ -20,7 +20,7 @@ from orchestrator.records.run import RunRequest
 from orchestrator.temporal.workflow.call import (
     MODEL_RETRY,
     PATIENT,
-    Config,
+    ActivityConfig,
     call_tool,
     execute,
     fair,
@@ -30,19 +30,19 @@ from orchestrator.temporal.workflow.call import (
 from orchestrator.temporal.workflow.payload import MAX_PLAN_BYTES, check_size, read
 from orchestrator.temporal.workflow.staged import route_staged
 
-MODEL_CALL = Config(
+MODEL_CALL = ActivityConfig(
     start_to_close_timeout=timedelta(minutes=5),
     heartbeat_timeout=timedelta(seconds=10),
     retry_policy=MODEL_RETRY,
 )
 """The options of a model call. A long answer takes minutes, and the heartbeats show that its worker lives."""
-RECORDING = Config(
+RECORDING = ActivityConfig(
     start_to_close_timeout=timedelta(seconds=10),
     schedule_to_close_timeout=timedelta(seconds=30),
     retry_policy=MODEL_RETRY,
 )
 """The options of recording an Outcome. A run's answer waits no longer than this for it."""
-DEFAULT = Config(
+DEFAULT = ActivityConfig(
     start_to_close_timeout=timedelta(seconds=60),
     heartbeat_timeout=timedelta(seconds=20),
     retry_policy=PATIENT,
@@ -50,7 +50,7 @@ DEFAULT = Config(
 """The options of routing. A first route of a tenant reads its tools and builds their index, which takes seconds."""
 
 
-def call_config(request: RunRequest, chosen: Config | None = None) -> Config:
+def call_config(request: RunRequest, chosen: ActivityConfig | None = None) -> ActivityConfig:
     """Return a run's timeouts for its calls, overridden by the options of the `ToolRouter`."""
     return {
         "start_to_close_timeout": timedelta(seconds=request.call_timeout_s),
@@ -60,7 +60,7 @@ def call_config(request: RunRequest, chosen: Config | None = None) -> Config:
 
 
 @named
-def require_options(**options: Unpack[Config]) -> None:
+def require_options(**options: Unpack[ActivityConfig]) -> None:
     """Raise an error for an activity option with a wrong name or type."""
 
 
@@ -71,10 +71,10 @@ class ActivityStubs:
 
     tenant: str = ""
     _: KW_ONLY
-    route_options: Config | None = None
-    semantic_options: Config | None = None
-    plan_options: Config | None = None
-    call_options: Config | None = None
+    route_options: ActivityConfig | None = None
+    semantic_options: ActivityConfig | None = None
+    plan_options: ActivityConfig | None = None
+    call_options: ActivityConfig | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.tenant, str):
@@ -86,12 +86,12 @@ class ActivityStubs:
                 raise InvalidInput(f"{name}={options!r:.80}: give a mapping of activity options")
             require_options(**options)
             require_valid_retries(options)
-        plan_options = self.plan_options or Config()
-        self._route: Config = {**DEFAULT, **(self.route_options or {})}
-        self._semantic = self.semantic_options or Config()
-        self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **plan_options}
-        self._complete: Config = {**MODEL_CALL, **plan_options}
-        self._call = self.call_options or Config()
+        plan_options = self.plan_options or ActivityConfig()
+        self._route: ActivityConfig = {**DEFAULT, **(self.route_options or {})}
+        self._semantic = self.semantic_options or ActivityConfig()
+        self._plan: ActivityConfig = {**MODEL_CALL, "retry_policy": PATIENT, **plan_options}
+        self._complete: ActivityConfig = {**MODEL_CALL, **plan_options}
+        self._call = self.call_options or ActivityConfig()
 
     @named
     async def route(
@@ -100,7 +100,7 @@ class ActivityStubs:
         *,
         conversation: Sequence[Turn] = (),
         staged: bool = False,
-        **options: Unpack[Config],
+        **options: Unpack[ActivityConfig],
     ) -> Decision:
         """Return the Decision for a task.
 
@@ -117,7 +117,7 @@ class ActivityStubs:
         if conversation:
             request = replace(request, conversation=turns_of(conversation))
         check_size("the query with its conversation", asdict(request))
-        config: Config = {**self._route, "summary": str(request.query)[:120], **options}
+        config: ActivityConfig = {**self._route, "summary": str(request.query)[:120], **options}
         if staged:
             return read(
                 await route_staged(request, fair(request.tenant, config), self._semantic), Decision
@@ -135,7 +135,7 @@ class ActivityStubs:
         conversation: Sequence[Turn] = (),
         without_model: str = "",
         max_tokens: int | None = None,
-        **options: Unpack[Config],
+        **options: Unpack[ActivityConfig],
     ) -> Plan:
         """Return a plan with steps for the Decision's matches. Nothing is searched.
 
@@ -167,7 +167,9 @@ class ActivityStubs:
         )
 
     @named
-    async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
+    async def complete(
+        self, request: CompleteRequest, **options: Unpack[ActivityConfig]
+    ) -> Completion:
         """Return an answer of the worker's language model: arguments or a text, made from results.
 
         Args:
@@ -175,7 +177,7 @@ class ActivityStubs:
             options: Activity options, over those of the router.
         """
         check_size("the results for a model", request.results)
-        config: Config = {**self._complete, "summary": str(request.purpose), **options}
+        config: ActivityConfig = {**self._complete, "summary": str(request.purpose), **options}
         return await execute(names.COMPLETE, request, Completion, fair(request.tenant, config))
 
     @named
@@ -186,7 +188,7 @@ class ActivityStubs:
         arguments: Mapping[str, Any] | None = None,
         *,
         max_result_tokens: int = 8_000,
-        **options: Unpack[Config],
+        **options: Unpack[ActivityConfig],
     ) -> ToolResult:
         """Call one of the Decision's tools.
 
@@ -233,7 +235,7 @@ class ActivityStubs:
         name: str = "",
         source: OutcomeSource = "api",
         chosen: bool = True,
-        **options: Unpack[Config],
+        **options: Unpack[ActivityConfig],
     ) -> None:
         """Remember the tools that a task used, so that later similar tasks find them. `run` does this itself.
 
@@ -263,7 +265,7 @@ class ActivityStubs:
             name=name or f"{workflow.info().workflow_id}:{occurrence('record', decision.query)}",
             chosen=chosen,
         )
-        where: Config = {"task_queue": self._route.get("task_queue")}
+        where: ActivityConfig = {"task_queue": self._route.get("task_queue")}
         config = fair(request.tenant, {**RECORDING, **where, **options})
         await workflow.execute_activity(names.RECORD_OUTCOME, request, **config)
 
@@ -275,7 +277,7 @@ class ActivityStubs:
         *,
         max_tokens: int = 8_000,
         tenant: str = "",
-        **options: Unpack[Config],
+        **options: Unpack[ActivityConfig],
     ) -> ResultPage:
         """Return a part of a result that was cut. `next` of the page is the offset of the part after it.
 

@@ -22,7 +22,7 @@ from orchestrator.errors import InvalidInput
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import Approve
 from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult
-from orchestrator.temporal.workflow.call import Config
+from orchestrator.temporal.workflow.call import ActivityConfig
 from orchestrator.temporal.workflow.handlers import Handlers
 from orchestrator.temporal.workflow.run import Run
 from orchestrator.temporal.workflow.stubs import ActivityStubs
@@ -68,7 +68,7 @@ class ToolRouter(ActivityStubs):
         approve: Approve | str | None = None,
         approval_timeout_s: float | None = None,
         stream: WorkflowStream | None = None,
-        **options: Unpack[Config],
+        **options: Unpack[ActivityConfig],
     ) -> RunResult:
         """Route, plan and carry out a task within a budget.
 
