@@ -20,7 +20,7 @@ from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, QuerySet, answer_all, read_set
 from orchestrator.index.calibration import shipped
 from orchestrator.index.embedders.by_name import embedder_for
-from orchestrator.pipeline.explain import FOREIGN
+from orchestrator.pipeline.selection.explain import FOREIGN
 from research.confidence import (
     Collection,
     collect_all,

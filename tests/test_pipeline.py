@@ -17,7 +17,7 @@ from orchestrator.errors import InvalidInput
 from orchestrator.pipeline.fusion import fuse
 from orchestrator.pipeline.legs.keyword import keyword
 from orchestrator.pipeline.legs.semantic import semantic
-from orchestrator.pipeline.select import select
+from orchestrator.pipeline.selection.select import select
 from tests.catalogues import PRESETS, sample, tool
 from tests.pages import ROOT, printed, python_of
 

@@ -11,7 +11,7 @@ from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.index.index import Index
 from orchestrator.pipeline.legs.entities import entities
 from orchestrator.pipeline.presets import by_source, keyword_set, weighted
-from orchestrator.pipeline.select import by_popularity, maintenance
+from orchestrator.pipeline.selection.popularity import by_popularity, maintenance
 from tests.catalogues import KEYWORD_ALONE, PRESETS, sample, tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"

@@ -4,7 +4,8 @@ import pytest
 
 from orchestrator import Match, Router
 from orchestrator.catalogue.shrink import LADDER
-from orchestrator.pipeline.select import by_popularity, recommend, repeated
+from orchestrator.pipeline.selection.popularity import by_popularity
+from orchestrator.pipeline.selection.select import recommend, repeated
 from tests.catalogues import sample, taking, tool
 
 SEARCH = "Search the web for pages about anything and return the best"

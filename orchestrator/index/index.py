@@ -28,8 +28,9 @@ from orchestrator.index.documents import Documents, Reading
 from orchestrator.index.embedders.embedder import Embedder
 from orchestrator.index.embedders.embedding import embed_tools
 from orchestrator.index.flags import mentions
-from orchestrator.index.graph import Graph, Prerequisites
 from orchestrator.index.keyword import KeywordIndex
+from orchestrator.index.relations.graph import Graph
+from orchestrator.index.relations.requirements import Prerequisites
 from orchestrator.index.semantic import Cosines, SemanticIndex
 from orchestrator.index.servers import ServerIndex
 from orchestrator.index.text import terms

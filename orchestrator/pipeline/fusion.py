@@ -7,8 +7,8 @@ import numpy as np
 
 from orchestrator.common.arrays import Integers
 from orchestrator.index.calibration import Probabilities, supported, vote
-from orchestrator.pipeline.matches import kept_of
 from orchestrator.pipeline.scoring import Candidates, Chances, ClauseScores
+from orchestrator.pipeline.selection.matches import kept_of
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.request import Fusion, RouteHint
 

@@ -21,7 +21,7 @@ from typing import Any
 from orchestrator import telemetry
 from orchestrator.common.fields import settings
 from orchestrator.errors import InvalidInput
-from orchestrator.pipeline.select import select as select_matches
+from orchestrator.pipeline.selection.select import select as select_matches
 from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision
 

@@ -29,7 +29,7 @@ from orchestrator.pipeline.refiners.ordering import (
 )
 from orchestrator.pipeline.refiners.raising import floor_always, lift_named, related, together
 from orchestrator.pipeline.refiners.second_stage import decide, read
-from orchestrator.pipeline.select import maintenance
+from orchestrator.pipeline.selection.popularity import maintenance
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.tool import Tool
 

@@ -33,9 +33,9 @@ from orchestrator.index.features import (
     semantic_features,
     union,
 )
-from orchestrator.index.graph import REQUIRING, Requirement, identified_in
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import KeywordScores
+from orchestrator.index.relations.requirements import REQUIRING, Requirement, identified_in
 from orchestrator.index.semantic import SemanticIndex
 from orchestrator.pipeline.odds import asks_for_a_tool, server_support, unasked_changes
 from orchestrator.pipeline.sentences import best_candidates, ordered, ordered_shares, sentences_of

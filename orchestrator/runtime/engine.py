@@ -3,14 +3,13 @@ its end.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+from collections.abc import Callable, Sequence, Set as AbstractSet
 from copy import copy
 from dataclasses import replace
 from typing import Any
 
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.json_input import meant
 from orchestrator.index.calibration import Calibration
 from orchestrator.index.embedders.embedding import contrast_of, no_tool_of, unfamiliar_to
 from orchestrator.index.index import Index
@@ -30,35 +29,9 @@ from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.inputs import check_models
 from orchestrator.runtime.needs import read_needs
 from orchestrator.runtime.recording import actor_name, masked
+from orchestrator.runtime.unused_settings import ExpectedNames
 
 logger = logging.getLogger(__package__)
-
-
-class ExpectedNames:
-    """The names by setting. A name that the first catalogue lacks is logged, because its setting has no effect."""
-
-    def __init__(self) -> None:
-        self._by_setting: dict[str, Iterable[str]] = {}
-
-    def expect(self, setting: str, names: Iterable[str]) -> None:
-        """Look for these names of a setting, too."""
-        self._by_setting[setting] = names
-
-    def check(self, tenant: str, catalogue: Catalogue) -> None:
-        """Log the names that are no tool and no server of this catalogue. Later calls do nothing."""
-        by_setting, self._by_setting = self._by_setting, {}
-        if not any(by_setting.values()):
-            return
-        known = [
-            *catalogue.positions,
-            *(tool.name for tool in catalogue),
-            *catalogue.places,
-            *(f"{server}:*" for server in catalogue.places),
-        ]
-        for setting, names in by_setting.items():
-            for name in sorted(set(names).difference(known)):
-                remedy = meant(name, known) or ": add it, or leave the name out"
-                logger.warning("%s: tenant %r has no %r%s", setting, tenant, name, remedy)
 
 
 class RouteModels:

@@ -6,9 +6,12 @@
 Settings of the environment are not checked: they are for all programs of a user.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.json_input import meant
 from orchestrator.errors import InvalidConfig
 from orchestrator.options import Options, set_in_code
 from orchestrator.pipeline.legs.keyword import never
@@ -16,6 +19,8 @@ from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.presets import preset
 from orchestrator.store.sources import Source
 from orchestrator.store.store import Store
+
+logger = logging.getLogger(__package__)
 
 _OF_STORE = ("changes", "collections", "store_timeout_s")
 _MODELS = ("model", "model_route", "model_plan")
@@ -152,3 +157,31 @@ def _unused_of_models(
             yield name, why
     if not asks_endpoint and "embedder" not in arguments:
         yield "semantic_timeout_s", "only an embedder that calls an endpoint has this limit"
+
+
+class ExpectedNames:
+    """The names by setting. A name that the first catalogue lacks is logged, because its setting has no effect."""
+
+    def __init__(self) -> None:
+        self._by_setting: dict[str, Iterable[str]] = {}
+
+    def expect(self, setting: str, names: Iterable[str]) -> None:
+        """Look for these names of a setting, too."""
+        self._by_setting[setting] = names
+
+    def check(self, tenant: str, catalogue: Catalogue) -> None:
+        """Log the names that are no tool and no server of this catalogue. Later calls do nothing."""
+        by_setting = self._by_setting
+        self._by_setting = {}
+        if not any(by_setting.values()):
+            return
+        catalogue_names = [
+            *catalogue.positions,
+            *(tool.name for tool in catalogue),
+            *catalogue.places,
+            *(f"{server}:*" for server in catalogue.places),
+        ]
+        for setting, names in by_setting.items():
+            for name in sorted(set(names).difference(catalogue_names)):
+                remedy = meant(name, catalogue_names) or ": add it, or leave the name out"
+                logger.warning("%s: tenant %r has no %r%s", setting, tenant, name, remedy)

@@ -9,7 +9,7 @@ from orchestrator.common.recent import Recent
 from orchestrator.errors import InvalidArguments, ToolrouteError
 from orchestrator.index.flags import VOUCHED
 from orchestrator.mcp.listing.offers import Offer
-from orchestrator.pipeline.matches import definition_tokens, fit
+from orchestrator.pipeline.selection.limits import definition_tokens, fit
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Match, Tool

@@ -6,10 +6,7 @@ Finally the writer deletes the points that the manifest no longer names. On a se
 another writer may be about to name a young one.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -17,9 +14,8 @@ from platformdirs import user_cache_path
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import digest
 from orchestrator.common.fields import named
-from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
-from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
+from orchestrator.errors import InvalidCatalogue, InvalidConfig
 from orchestrator.index.embedders.by_name import embedder_for
 from orchestrator.index.embedders.embedder import Embedder
 from orchestrator.options import Options
@@ -30,23 +26,18 @@ from orchestrator.store.backend import EXPERIENCE, TOOLS, Damaged
 from orchestrator.store.listing_records import ListingRecords
 from orchestrator.store.location import open_backend
 from orchestrator.store.outcomes import Outcomes
-from orchestrator.store.points import Points, Record, Vectors
+from orchestrator.store.points import Vectors
 from orchestrator.store.qdrant.backend import QdrantBackend
-from orchestrator.store.read_cache import ReadCache
-from orchestrator.store.snapshot import Snapshot, read_snapshot
+from orchestrator.store.snapshot import Snapshot
 from orchestrator.store.tools import manifest_records
 from orchestrator.store.tools.manifest import Changes, Definitions, Entries, Manifest
-from orchestrator.store.tools.stored_tools import Stored, read_stored
+from orchestrator.store.tools.reader import ToolReader
+from orchestrator.store.tools.stored_tools import Stored
 from orchestrator.store.tools.tool_points import SECOND, ToolPoints
-from orchestrator.store.tools.tool_records import damaged, stored_tool, tool_id
+from orchestrator.store.tools.tool_records import tool_id
 from orchestrator.store.tools.writer import Progress, Write, Writer
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
-
-_ATTEMPTS = 5
-"""The tries to read tools while others write. The waits between them grow to 0.8 s."""
-_REMEMBERED = 10_000
-"""Tenants whose version is remembered. It only saves a read, so all are forgotten together."""
 
 
 class Store:
@@ -105,11 +96,7 @@ class Store:
         """The Outcomes of all tenants."""
         self.records = ListingRecords(self.backend)
         """The failures, accepted definitions and offers of all tenants' servers."""
-        self._entries = entries
-        self._known: dict[str, tuple[str, str]] = {}
-        """By tenant: the stamp of the store at the last read, and the version of the tools that it gave."""
-        self._snapshots: ReadCache[Snapshot] = ReadCache()
-        self._manifests: ReadCache[tuple[Manifest, ...]] = ReadCache()
+        self._reader = ToolReader(self.backend, self._tool_points, entries)
 
     def __str__(self) -> str:
         """Return the location without credentials."""
@@ -131,10 +118,7 @@ class Store:
 
     def see(self, entries: Entries | None) -> None:
         """From now on, show only the tools that these entries of a configuration listed. None: all."""
-        self._entries = entries
-        self._known.clear()
-        self._snapshots.clear()
-        self._manifests.clear()
+        self._reader.see(entries)
 
     def close(self) -> None:
         """Close the client. A later call opens it again. A store in memory is then empty."""
@@ -152,8 +136,7 @@ class Store:
         Raises:
             StoreUnavailable: The tools cannot be read.
         """
-        check_tenant(tenant, shared=True)
-        return self._load(tenant, None, version)
+        return self._reader.load(tenant, None, version)
 
     def renewed(self, tenant: str, earlier: Stored, version: str = "") -> Stored:
         """Return the tenant's current tools. Only tools that `earlier` lacks are read.
@@ -163,29 +146,18 @@ class Store:
             earlier: The tools that were read before. They are returned if nothing has changed.
             version: The version, if it was just read.
         """
-        version = version or self.version(tenant)
-        if version == earlier.version:
-            return earlier
-        stored = self._load(tenant, earlier, version)
-        # Damaged records may still be damaged.
-        same = (stored.version, stored.damaged) == (earlier.version, earlier.damaged)
-        return earlier if same else stored
+        return self._reader.renewed(tenant, earlier, version)
 
     def version(self, tenant: str) -> str:
         """Read the version of the tenant's tools."""
-        check_tenant(tenant, shared=True)
-        stamp = self._stamp(tenant)
-        version = manifest_records.version(self.backend, tenant, self._entries)
-        self._remember(tenant, stamp, version)
-        return version
+        return self._reader.version(tenant)
 
     def is_current(self, tenant: str, version: str) -> bool:
         """Return True if this is certainly the tenant's current version.
 
         It never waits, so False may also mean "unknown".
         """
-        stamp = self._stamp(tenant)
-        return bool(stamp) and self._known.get(tenant) == (stamp, version)
+        return self._reader.is_current(tenant, version)
 
     def index_file(self, tenant: str) -> Path | None:
         """Return the path for a file with an index of the tenant's tools, or None if no folder can hold one.
@@ -207,7 +179,7 @@ class Store:
         included, unless `own` is True.
         """
         counts: dict[str, int] = {}
-        for owner in self._visible(tenant):
+        for owner in self._reader.visible(tenant):
             if owner.tenant == tenant or not own:
                 counts |= {server: len(tools) for server, tools in owner.tools.items()}
         return dict(sorted(counts.items()))
@@ -216,7 +188,7 @@ class Store:
         """Return the identity of the entry (`ServerSpec.identity`) that listed each of the tenant's
         own servers, if known.
         """
-        return dict(self._visible(tenant)[0].entries)
+        return dict(self._reader.visible(tenant)[0].entries)
 
     def listings(self, tenant: str) -> dict[str, tuple[int, tuple[str, ...]]]:
         """Return all listings of the tenant, seen or not, as `SERVER:ENTRY`: the number of tools, and the configuration
@@ -238,42 +210,18 @@ class Store:
         Raises:
             StoreUnavailable: The store cannot be read.
         """
-        check_tenant(tenant)
-        return self._snapshots.get(
-            tenant, self._stamp(tenant), partial(self._read_snapshot, tenant)
-        )
-
-    def _read_snapshot(self, tenant: str) -> Snapshot:
-        shared = manifest_records.shared(self.backend, ()).tools
-        return self.backend.read(
-            tenant, lambda points: read_snapshot(points, tenant, self._entries, shared)
-        )
+        return self._reader.snapshot(tenant)
 
     def failures(self, tenant: str) -> dict[str, str]:
         """Return the reason of the last failed listing, by server. Servers that were listed are left out."""
         check_tenant(tenant, shared=True)
         return self.backend.read(
-            tenant, lambda points: listing_records.failed(points, tenant, self._entries)
+            tenant, lambda points: listing_records.failed(points, tenant, self._reader.entries)
         )
 
     def tool(self, tenant: str, key: str) -> Tool | None:
         """Return the definition of one tool, without reading the others. None: the tenant has no such tool."""
-        server, name = split_key(key)
-        owner = next(
-            (owner for owner in self._visible(tenant) if name in owner.tools.get(server, {})), None
-        )
-        if owner is None:
-            return None
-        point = tool_id(owner.tenant, key, owner.tools[server][name])
-        records = self.backend.read(
-            owner.tenant, lambda points: points.get(owner.collection, [point])
-        )
-        tool = stored_tool(records[point].payload) if records else None
-        if tool is not None:
-            return tool
-        if owner not in self._visible(tenant):
-            return self.tool(tenant, key)  # A writer came between our reads.
-        raise Damaged(damaged([key]))
+        return self._reader.tool(tenant, key)
 
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
         """Return the tools of one server, without reading the others. Tools with damaged records are left out.
@@ -281,75 +229,14 @@ class Store:
         Raises:
             StoreUnavailable: Other writers kept changing the server's tools.
         """
-        for _ in range(_ATTEMPTS):
-            owner = self._owner(tenant, server)
-            if owner is None:
-                return ()
-            ids = [
-                tool_id(owner.tenant, key_of(server, name), hash_)
-                for name, hash_ in owner.tools[server].items()
-            ]
-            get = partial(_points_at, collection=owner.collection, ids=ids)
-            records = self.backend.read(owner.tenant, get)
-            # A writer may have replaced a definition since the manifest was read. If it were missing, a changed tool
-            # would count as a new one, which nobody has to accept.
-            if len(records) == len(ids) or self._owner(tenant, server) == owner:
-                tools = [stored_tool(records[point].payload) for point in ids if point in records]
-                return tuple(tool for tool in tools if tool is not None)
-        raise self._kept_changing()
-
-    def _owner(self, tenant: str, server: str) -> Manifest | None:
-        """Return the manifest whose tools of this server the tenant sees, its own before the shared one."""
-        owners = (owner for owner in self._visible(tenant) if server in owner.tools)
-        return next(owners, None)
-
-    def _kept_changing(self) -> StoreUnavailable:
-        return StoreUnavailable(
-            f"the store {self.backend} cannot be read: writers kept changing it; try again"
-        )
+        return self._reader.of_server(tenant, server)
 
     def second_vectors(self, tenant: str) -> dict[str, Vectors]:
         """Return the tools' vectors of the encoder for other languages, by the hash of the definition.
 
         Tools that were written without the extra `languages` have none.
         """
-        vectors: dict[str, Vectors] = {}
-        for owner in self._visible(tenant):
-            read = partial(self._tool_points.second, owner=owner)
-            vectors |= self.backend.read(owner.tenant, read)
-        return vectors
-
-    def _visible(self, tenant: str) -> tuple[Manifest, ...]:
-        check_tenant(tenant, shared=True)
-        read = partial(manifest_records.visible, self.backend, tenant, self._entries)
-        return self._manifests.get(tenant, self._stamp(tenant), read)
-
-    def _load(self, tenant: str, earlier: Stored | None, version: str) -> Stored:
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                time.sleep(0.05 * 2**attempt)  # A writer came between our reads: read again.
-            version = version or self.version(tenant)
-            stamp = self._stamp(tenant)
-            stored = read_stored(
-                self.backend, self._tool_points, tenant, version, earlier, entries=self._entries
-            )
-            if not stored.damaged:
-                return stored
-            if manifest_records.version(self.backend, tenant, self._entries) == version:
-                # Writing a damaged record again makes no new version of the tools, so the version has a mark here.
-                self._remember(tenant, stamp, f"{version} damaged")
-                return replace(stored, version=f"{version} damaged")
-            version = ""
-        raise self._kept_changing()
-
-    def _remember(self, tenant: str, stamp: str, version: str) -> None:
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        self._known[tenant] = stamp, version
-
-    def _stamp(self, tenant: str) -> str:
-        stamps = [self.backend.stamp(owner) for owner in (tenant, SHARED)]
-        return " ".join(stamps) if all(stamps) else ""
+        return self._reader.second_vectors(tenant)
 
     # --- writing
 
@@ -410,7 +297,7 @@ class Store:
             definitions=lambda _: definitions,
             wanted={tool_id(tenant, tool.key, tool.hash): tool for tool in written},
             listed=listed or {},
-            entries=self._entries,
+            entries=self._reader.entries,
             file=file,
         )
         return Writer(self.backend, self._tool_points).replace(write, on_progress)
@@ -427,7 +314,7 @@ class Store:
         hashes = {stored.name: (stored.hash, new.hash) for stored, new in tools}
 
         def exchanged(before: Manifest) -> dict[str, Definitions | None]:
-            stored = before.seen(self._entries).tools.get(server)
+            stored = before.seen(self._reader.entries).tools.get(server)
             if stored is None:
                 return {}
             return {
@@ -442,7 +329,7 @@ class Store:
             definitions=exchanged,
             wanted={tool_id(tenant, new.key, new.hash): new for _, new in tools},
             listed={},
-            entries=self._entries,
+            entries=self._reader.entries,
             file="",
         )
         Writer(self.backend, self._tool_points).replace(write, None)
@@ -522,7 +409,3 @@ def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
 
 def _shipped_embedder() -> Embedder:
     return embedder_for(Options())
-
-
-def _points_at(points: Points, collection: str, ids: Sequence[str]) -> dict[str, Record]:
-    return points.get(collection, ids)

@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orchestrator.common.tenant import os_user
-from orchestrator.pipeline.explain import explained
+from orchestrator.pipeline.selection.explain import explained
 from orchestrator.records.request import RouteRequest
 from orchestrator.ui.decision import Shown, view
 from orchestrator.ui.page import page, uploaded_decisions

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from orchestrator.common.tenant import os_user
-from orchestrator.index.graph import More
+from orchestrator.index.relations.graph import More
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 from orchestrator.pipeline.legs.experience import used_together

@@ -11,7 +11,7 @@ from orchestrator.cli.shared.output import present, write_file
 from orchestrator.cli.shared.parameter_types import FILE
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.options import Options
-from orchestrator.pipeline.explain import explained
+from orchestrator.pipeline.selection.explain import explained
 from orchestrator.records.request import RouteRequest
 
 

@@ -12,8 +12,8 @@ from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.list_tools import ALL_SHOWN
 from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidInput
-from orchestrator.index.graph import More
 from orchestrator.index.index import Index
+from orchestrator.index.relations.graph import More
 from orchestrator.options import Options
 from orchestrator.pipeline.legs.experience import used_together
 from orchestrator.pipeline.pipeline import Clock

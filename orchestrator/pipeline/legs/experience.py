@@ -12,8 +12,8 @@ from orchestrator.experience.memory import Experience
 from orchestrator.experience.voting import LEAST, Values, damped, with_unseen
 from orchestrator.index.calibration import expit, log_odds
 from orchestrator.index.embedders.embedder import Vectors
-from orchestrator.index.graph import More
 from orchestrator.index.index import Index
+from orchestrator.index.relations.graph import More
 from orchestrator.pipeline.state import State
 from orchestrator.records.outcome import Name, Recalled
 

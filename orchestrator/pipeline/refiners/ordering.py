@@ -13,11 +13,11 @@ import numpy as np
 from orchestrator.index.calibration import supported
 from orchestrator.index.documents import is_outdated
 from orchestrator.index.flags import VOUCHED
-from orchestrator.index.graph import are_twins
 from orchestrator.index.intent import action_stems
+from orchestrator.index.relations.near_duplicates import are_twins
 from orchestrator.pipeline.fusion import PART
 from orchestrator.pipeline.scoring import Candidates, Chances
-from orchestrator.pipeline.select import first_of_servers, repeated
+from orchestrator.pipeline.selection.select import first_of_servers, repeated
 from orchestrator.pipeline.state import State, best_first
 
 _NOTED = 60

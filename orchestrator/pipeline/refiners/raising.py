@@ -14,7 +14,7 @@ import numpy as np
 
 from orchestrator.experience.co_use import Partner
 from orchestrator.experience.memory import Experience
-from orchestrator.index.graph import REQUIRING, Requirement, raised_among
+from orchestrator.index.relations.requirements import REQUIRING, Requirement, raised_among
 from orchestrator.pipeline.conversation import used_lately
 from orchestrator.pipeline.legs.experience import is_allowed
 from orchestrator.pipeline.state import State

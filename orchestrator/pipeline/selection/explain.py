@@ -8,7 +8,8 @@ from orchestrator.common.lines import one_line
 from orchestrator.extras import install_command
 from orchestrator.index.embedders.language_encoder import EXTRA, is_installed
 from orchestrator.options import Options
-from orchestrator.pipeline.matches import SHOWN_WORDS, Fitted, Overlap
+from orchestrator.pipeline.selection.limits import Fitted
+from orchestrator.pipeline.selection.matches import SHOWN_WORDS, Overlap
 from orchestrator.pipeline.state import State, Task
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Mention

@@ -3,18 +3,19 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import numpy as np
 
 from orchestrator.common.keys import split_key
 from orchestrator.experience.calls import Calls
 from orchestrator.index.calibration import Probabilities, log_odds, supported
-from orchestrator.index.graph import are_alike, bare
+from orchestrator.index.relations.near_duplicates import are_alike, bare
 from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
-from orchestrator.pipeline.explain import MAX_REJECTED, rejected, warnings_of
 from orchestrator.pipeline.legs.experience import used_together
-from orchestrator.pipeline.matches import Fitted, Overlap, fit_matches, matches_of
+from orchestrator.pipeline.selection.explain import MAX_REJECTED, rejected, warnings_of
+from orchestrator.pipeline.selection.limits import Fitted, fit_matches
+from orchestrator.pipeline.selection.matches import Overlap, matches_of
+from orchestrator.pipeline.selection.popularity import by_popularity
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.decision import Decision, NamedServer
 from orchestrator.records.tool import Match, Stage, Tool
@@ -23,12 +24,6 @@ SURE_OF_CLAUSE = 0.5
 """The minimum probability with which a clause of the task recommends its tool."""
 WITHIN = 0.8
 """The minimum share of the best tool's probability for a second tool to be recommended with it."""
-MANY = {"stars": 10_000, "downloads": 1_000_000}
-"""The numbers of stars and of downloads that count as 1. Smaller numbers count by their logarithm."""
-FRESH_DAYS = 730
-"""The age in days at which a release counts 0. A release of today counts 1."""
-_AGES = {"stable": 0, "emerging": 1, "": 2, "deprecated": 3}
-"""The order of maturities, for a task without any match."""
 _LEAST = 1e-6
 """How far from 0 and 1 probabilities are kept, where their odds fall to those of the confidence."""
 
@@ -352,45 +347,3 @@ def _twin_warnings(recommended: Sequence[str], twins: Sequence[str]) -> list[str
     return [
         f"{first} and {twin} have the same name and similar texts: name the server that you mean, {servers}"
     ]
-
-
-def by_popularity(tools: Sequence[Tool]) -> list[int]:
-    """Return the positions by usage, maintenance and age, for a task without any match."""
-
-    def popularity(position: int) -> tuple[float, float, int]:
-        labels = tools[position].labels
-        age = _AGES.get(labels.get("maturity", ""), _AGES[""])
-        return -_number(labels.get("usage", "0")), -maintenance(tools[position]), age
-
-    return sorted(range(len(tools)), key=popularity)
-
-
-def maintenance(tool: Tool) -> float:
-    """Return a tool's maintenance from 0 to 1, by its labels `stars`, `downloads` and `last_release` (an ISO date)."""
-    labels = tool.labels
-    shares = []
-    for name, many in MANY.items():
-        if name in labels:
-            count = max(_number(labels[name]), 0.0)
-            shares.append(min(1.0, math.log1p(count) / math.log1p(many)))
-    if "last_release" in labels:
-        shares.append(_freshness(labels["last_release"]))
-    return sum(shares) / len(shares) if shares else 0.0
-
-
-def _freshness(text: str) -> float:
-    try:
-        day = datetime.fromisoformat(text)
-    except ValueError:
-        return 0.0
-    if day.tzinfo is None:
-        day = day.replace(tzinfo=UTC)
-    age = datetime.now(UTC) - day
-    return max(0.0, min(1.0, 1 - age.days / FRESH_DAYS))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

@@ -1,0 +1,1 @@
+"""The relations between the tools of one catalogue."""

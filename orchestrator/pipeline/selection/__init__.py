@@ -1,0 +1,1 @@
+"""Selection: from a ranked state to a Decision."""
