@@ -149,3 +149,12 @@ def test_a_saved_index_keeps_no_removed_tool(toolroute: Run, tmp_path: Path, mon
     assert list(Path("store").rglob("index.npz"))
     toolroute("tools", "remove", "many", "--store", "store")
     assert not list(Path("store").rglob("index.npz"))
+
+
+def test_a_route_names_the_fault_of_a_broken_entry(toolroute: Run, mcp_file: Path) -> None:
+    Path("mail.json").write_text('[{"name": "send", "description": "Send a mail"}]')
+    assert toolroute("tools", "import", "mail.json").exit_code == 0
+    Path("mcp.json").write_text(json.dumps({"mcpServers": {"time": {"comand": "x"}, "notes": {"command": "y"}}}))
+    routed = toolroute("route", "send a mail").stderr
+    assert "server 'time': unknown setting 'comand': did you mean 'command'?" in routed
+    assert "no tools of notes yet: `toolroute tools sync` lists" in routed

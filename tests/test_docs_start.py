@@ -41,6 +41,14 @@ def test_a_task_runs_on_temporal_as_the_page_shows(tmp_path: Path, temporal_addr
     assert ran.startswith('s1 done\n{\n  "lines": ')
 
 
+@pytest.mark.parametrize("page", ["docs/tutorials/ai-client.md", "docs/how-to/mcp.md"])
+def test_a_page_shows_the_counts_of_the_example_file(page: str) -> None:
+    text = (ROOT / "examples/tasks.json").read_text(encoding="utf-8")
+    counts = {"lines": len(text.splitlines()), "words": len(text.split()), "characters": len(text)}
+    shown = (ROOT / page).read_text(encoding="utf-8").split("$ toolroute call files:count_words")[1]
+    assert json.loads(shown.split("\n", 1)[1].split("```")[0]) == counts
+
+
 @pytest.mark.slow
 def test_servers_are_connected_as_the_page_shows(tmp_path: Path) -> None:
     prints_what_it_shows("docs/how-to/mcp.md", fresh_home(tmp_path))

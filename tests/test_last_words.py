@@ -70,6 +70,14 @@ UV = """\
 error: No solution found when resolving tool dependencies
   cause: Because mcp-server-nosuch-thing was not found in the package registry we can conclude that it is unsatisfiable.
 """
+UNTRUSTED = """\
+error: Failed to fetch: https://pypi.org/simple/mcp-server-git/
+  cause: error sending request for url (https://pypi.org/simple/mcp-server-git/)
+  cause: client error (Connect)
+  cause: invalid peer certificate: UnknownIssuer
+
+hint: Consider enabling use of system TLS certificates with the `--system-certs` command-line flag
+"""
 DOCKER = """\
 docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?
 
@@ -106,6 +114,14 @@ def test_what_follows_the_error_is_shown_without_stacks(said: str, line: str) ->
     shown = cause(said.splitlines())
     assert any(line in one for one in shown)
     assert not [one for one in shown if " at " in one or one.endswith(("{", "}"))]
+
+
+def test_the_last_cause_of_a_chain_is_shown() -> None:
+    assert cause(UNTRUSTED.splitlines()) == [
+        "error: Failed to fetch: https://pypi.org/simple/mcp-server-git/",
+        "cause: client error (Connect)",
+        "cause: invalid peer certificate: UnknownIssuer",
+    ]
 
 
 @pytest.mark.parametrize(("code", "ended"), [("sys.exit(7)", "exit code 7"), ("os.abort()", "ended by signal 6")])

@@ -39,6 +39,14 @@ def test_values_of_variables_are_hidden_but_plain_words_and_numbers(env: dict[st
     assert secrets.redact(said) == shown
 
 
+def test_a_variable_that_every_server_gets_is_readable_but_for_an_address() -> None:
+    env = {"TZ": "Europe/Berlin", "LC_ALL": "de_DE.UTF-8", "HTTPS_PROXY": "http://me:pa55word@proxy:3128"}
+    secrets = secrets_of({"command": "x", "env": env})
+    assert secrets.redact("Europe/Berlin de_DE.UTF-8 pa55word") == "Europe/Berlin de_DE.UTF-8 ***"
+    from_outside = secrets_of({"command": "x", "env": {"TZ": "${TZ}"}}, TZ="Asia/Tokyo")
+    assert from_outside.redact("Use 'Asia/Tokyo' as local timezone") == "Use 'Asia/Tokyo' as local timezone"
+
+
 def test_an_existing_place_stays_readable_and_what_only_looks_like_one_does_not(tmp_path: Path) -> None:
     notes = str(tmp_path / "notes.json")
     secrets = secrets_of({"command": "x", "env": {"NOTES": notes, "LICENCE": "/9j4+aa=="}})

@@ -186,6 +186,13 @@ async def test_a_match_that_mentions_a_phrase_keeps_its_place_and_is_named_in_a_
     )
 
 
+async def test_a_text_that_forbids_to_send_secrets_is_not_named() -> None:
+    text = "Look up a library. Do not include any confidential information such as API keys or credentials."  # context7
+    async with Router(Catalogue([tool("docs:lookup", text)])) as router:
+        decision = await router.route("look up the library")
+    assert not any("mentions" in warning for warning in decision.warnings)
+
+
 async def test_what_only_looks_like_it_stays_and_a_reviewed_tool_too() -> None:
     said = (
         *("You must pass a date.", "Always returns JSON.", "Ignores case.", "Sends a system prompt template to Bo."),

@@ -97,6 +97,10 @@ def test_an_error_that_acts_on_its_reader_goes_to_the_log(caplog: pytest.LogCapt
     with caplog.at_level(logging.WARNING):
         assert ORDER not in error_for_model(f"server 'x' failed: {ORDER}")
     assert ORDER in caplog.text
+    with caplog.at_level(logging.WARNING):  # The level of a `serve` without -v.
+        told = error_for_model("server 'x' ended; last stderr output: no licence")
+    assert told == "server 'x' ended; the log of toolroute has the output of its process"
+    assert "no licence" in caplog.text
     assert error_for_model("server 'x' failed: no licence") == "server 'x' failed: no licence"
 
 

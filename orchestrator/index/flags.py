@@ -90,7 +90,7 @@ _GIVE_PLACE = re.compile(
     rf"(?i)(?<!is )(?<!are )(?<!be )(?<!not )(?<!n't )(?<!never ){_GIVE}[^.\n(]{{0,60}}\Z"
 )
 _THEN_GIVE = re.compile(rf"(?i)[^\n]{{0,60}}?{_GIVE}")
-_GIVE_SECRET = re.compile(rf"(?i){_GIVE}[^.\n]{{0,60}}\Z")
+_GIVE_SECRET = re.compile(rf"(?i)(?<!not )(?<!n't )(?<!never ){_GIVE}[^.\n]{{0,60}}\Z")
 _ADDRESS = re.compile(r"(?i)\bto\s*[`'\"]?https?://\S+|(?<![\w.+-])[\w.+-]+@[\w-]+\.\w[\w.]*")
 _SEND = re.compile(
     r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:send|upload|include|append|forward|post|add|bcc)\b[^.\n]{0,80}\Z"

@@ -27,7 +27,7 @@ def error_for_model(error: str) -> str:
         logger.warning("an error of a server is not passed to the model: %s", inline(error))
         return "the server's error has a text that acts on its reader; the log of toolroute has the whole error"
     if mark:
-        logger.info(
+        logger.warning(
             "the output of a server's process is not passed to the model: %s", inline(error)
         )
         return f"{message}; the log of toolroute has the output of its process"

@@ -221,12 +221,21 @@ class Workspace:
         return Router(stores=self.stores, options=options, servers=listed, entries=self.entries)
 
     async def _note_unlisted(self, store: "Store") -> None:
-        """Name the servers of a file that was only found, of which the store has no tools."""
+        """Name the servers of a file that was only found, of which the store has no tools.
+
+        A broken entry is named with its fault, because listing its server does not help.
+        """
         entries = self.entries
         if not entries or not store.exists:
             return
         stored = await asyncio.to_thread(store.servers, self.tenant)
-        if unlisted := sorted(entries.keys() - stored.keys()):
+        unlisted = sorted(entries.keys() - stored.keys())
+        specs = self.required_servers.servers
+        for name in unlisted:
+            if specs[name].problem:
+                note(specs[name].problem)
+        unlisted = [name for name in unlisted if not specs[name].problem]
+        if unlisted:
             sync = f"`toolroute tools sync` lists the servers of {self.servers_file}"
             note(f"no tools of {', '.join(unlisted)} yet: {sync}")
 

@@ -135,10 +135,28 @@ def passed(environ: Mapping[str, str], runner: str = "") -> dict[str, str]:
 
     The address of a package index that holds a password goes only to a server that a package runner starts.
     """
-    names = [name for name in environ if name.upper() in _PASSED or name.startswith(_PASSED_KINDS)]
     return {
-        name: environ[name] for name in names if runner or not _opens_an_index(name, environ[name])
+        name: value
+        for name, value in environ.items()
+        if _is_passed(name) and (runner or not _opens_an_index(name, value))
     }
+
+
+def private_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings without the variables that every server gets, such as TZ.
+
+    A mask in place of a time zone made a tool's definition and results wrong. An address stays, because it can hold a
+    password.
+    """
+    return {
+        name: value
+        for name, value in settings.items()
+        if not _is_passed(name) or "://" in value or "@" in value
+    }
+
+
+def _is_passed(name: str) -> bool:
+    return name.upper() in _PASSED or name.startswith(_PASSED_KINDS)
 
 
 def _opens_an_index(name: str, value: str) -> bool:

@@ -45,6 +45,7 @@ from orchestrator.mcp.config.launch import (
     braced,
     environment,
     passed_secrets,
+    private_settings,
     read_env_file,
 )
 from orchestrator.mcp.config.oauth import OAuth
@@ -277,7 +278,7 @@ class ServerSpec(BaseModel):
         secrets = [*oauth.secrets, *passed_secrets(environment())]
         secrets += [*url_secrets(url), *argument_secrets([command, *args])]
         for settings in (text.used, env, headers):
-            secrets += setting_secrets(settings)
+            secrets += setting_secrets(private_settings(settings))
         launch = Launch(
             command=command,
             args=args,

@@ -14,6 +14,8 @@ _NOISE = re.compile(
     r"|npm notice.*",
     re.IGNORECASE,
 )
+_CAUSE = re.compile(r" *caused? ?(?:by)?:", re.IGNORECASE)
+"""A line of a chain of causes, as uv and other programs in Rust print it."""
 _TRACEBACK = "Traceback (most recent call last)"
 _ERROR = re.compile(r"(?i:\b(?:npm )?err(?:or|!))\b|[a-z]Error\b")
 _NEEDED_PYTHON = re.compile(
@@ -49,7 +51,12 @@ def cause(lines: Iterable[str]) -> list[str]:
     """Return up to three lines with the cause of a failure.
 
     These are the end of the last Python traceback. Without a traceback, these are the first line with an error and the
-    following lines. Without such a line, these are the last lines.
+    following lines. Without such a line, these are the last lines. Of a longer chain of causes, the last ones stay:
+
+        error: Failed to fetch: https://pypi.org/simple/mcp-server-git/
+          cause: error sending request for url (https://pypi.org/simple/mcp-server-git/)
+          cause: client error (Connect)
+          cause: invalid peer certificate: UnknownIssuer
     """
     plain = [_GROUP.sub("", line).rstrip() for line in lines]
     tracebacks = [number for number, line in enumerate(plain) if _TRACEBACK in line]
@@ -64,4 +71,8 @@ def cause(lines: Iterable[str]) -> list[str]:
             start = number
             break
     start = max(start, 0)
-    return [line.strip() for line in telling[start : start + _MOST]]
+    end = start + _MOST
+    while end < len(telling) and _CAUSE.match(telling[end]):
+        end += 1
+    shown = [*telling[start : start + 1], *telling[start + 1 : end][1 - _MOST :]]
+    return [line.strip() for line in shown]
