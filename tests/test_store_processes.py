@@ -55,7 +55,7 @@ sys.stdin.readline()
 for number in range(5):
     name = f"{sys.argv[2]}_{number}"
     store.records.note_failures("org:1", {name: "it failed"})
-    store.records.update_accepted("org:1", "mail", "", lambda pins: {**pins, name: tool(f"mail:{name}")})
+    store.records.update_accepted("org:1", "mail", "", lambda pins: pins.with_tools({name: tool(f"mail:{name}")}, 100))
 """
 HOLDER = """
 import sys, time
@@ -175,7 +175,7 @@ def test_two_processes_lose_no_note_of_each_other(place: str) -> None:
     store = Store(place, embedder=shipped())
     names = {f"{writer}_{number}" for writer in "ab" for number in range(5)}
     assert store.failures("org:1").keys() == names
-    assert store.records.accepted("org:1", "mail", "").keys() == names
+    assert store.records.accepted("org:1", "mail", "").tools.keys() == names
 
 
 def test_two_acceptances_at_once_both_count(place: str) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
@@ -19,7 +19,7 @@ from orchestrator.mcp.listing.offers import Offer, OnOffer, stored_offer
 from orchestrator.records.tool import Tool, as_chosen
 from orchestrator.store.snapshot import Snapshot
 from orchestrator.store.store import Changes, Store
-from orchestrator.trust.pins import judged
+from orchestrator.trust.pins import store_judged
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ async def sync(
     """
     names = connections.config.servers if servers is None else servers
     entries = {name: connections.config.servers[name].identity for name in names}
-    stored = await asyncio.to_thread(store.to_replace, tenant)
+    await asyncio.to_thread(store.version, tenant)
     writing = asyncio.Lock()
 
     async def sync_server(server: str) -> ServerReport:
@@ -117,11 +117,13 @@ async def sync(
         except ToolrouteError as error:
             report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - began)
         else:
-            former = [tool for tool in stored.of_server(server) if tool.kind.is_served]
-            write = _ServerWrite(tenant, server, entries[server], connections.config.file)
+            entry = entries[server]
+            file = connections.config.file
             # One after the other, because each write replaces the tenant's manifest.
             async with writing:
-                changes = await asyncio.to_thread(write.store, store, listed, former)
+                changes = await asyncio.to_thread(
+                    store_judged, store, tenant, server, entry, listed, file
+                )
             seconds = time.monotonic() - began
             report = ServerReport(
                 server=server, tools=len(listed), changes=changes, seconds=seconds
@@ -140,28 +142,6 @@ async def sync(
     errors = {report.server: report.error for report in reports}
     await asyncio.to_thread(store.records.note_failures, tenant, errors, entries)
     return SyncReport(tenant=tenant, servers=reports)
-
-
-class _ServerWrite(NamedTuple):
-    """A server whose tools are stored: its tenant, its name, the entry it was listed by, and the file of the entry."""
-
-    tenant: str
-    server: str
-    entry: str
-    file: str = ""
-
-    def store(self, store: Store, listed: Sequence[Tool], former: Sequence[Tool]) -> Changes:
-        """Store the listed tools. Each changed definition passes or waits.
-
-        Args:
-            store: The store.
-            listed: The tools that the server has now.
-            former: The stored tools of the server.
-        """
-        tools = judged(store, self.tenant, self.server, self.entry, listed, former)
-        return store.replace_server(
-            self.tenant, self.server, tools, entry=self.entry, file=self.file
-        )
 
 
 async def _list_offer(connections: Connections, server: str) -> None:
@@ -284,8 +264,7 @@ def keep_current(
     def take_over(server: str, tools: tuple[Tool, ...]) -> bool:
         if server not in store.servers(tenant, own=True):
             return False
-        listing = _ServerWrite(tenant, server, entry_of(server))
-        listing.store(store, tools, store.of_server(tenant, server))
+        store_judged(store, tenant, server, entry_of(server), tools)
         return True
 
     async def on_listed(server: str, tools: tuple[Tool, ...]) -> None:

@@ -3,7 +3,7 @@
 Each is a record with JSON text as its `content`:
 
     failures of a tenant       {"mail:3f2a9c...": ["connection refused", 1764288000.0]}
-    accepted of a listing      {"send_email": "{\\"server\\": \\"mail\\", ...}"}
+    accepted of a listing      {"send_email": "{\\"server\\": \\"mail\\", ...}", "lost_tool": ""}
     offer of a listing         {"resources": [...], "prompts": [...]}
 """
 
@@ -11,20 +11,21 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from orchestrator.common.digests import OF_SERVER
 from orchestrator.common.tenant import check_tenant
 from orchestrator.records.tool import Tool
 from orchestrator.store.backend import Backend
-from orchestrator.store.points import Points
+from orchestrator.store.points import Points, content_of
 from orchestrator.store.tools.manifest import Entries, entry_of, listing_of, server_of
-from orchestrator.store.tools.manifest_records import CATALOGUES
+from orchestrator.store.tools.manifest_records import CATALOGUES, loss_id
 from orchestrator.store.tools.tool_records import point_id, stored_tool, tool_payload
 
 logger = logging.getLogger(__name__)
-ChangeAccepted = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
-"""Gets the accepted definitions of a listing by name, and returns the new ones."""
+ANY_TOOL = ""
+"""In `Accepted.lost`: the definitions of tools with unknown names are lost."""
 _KEPT_S = 30 * 86_400
 """Seconds for which the result of a try is kept."""
 
@@ -39,6 +40,34 @@ class ListingResult(NamedTuple):
 
     reason: str
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The accepted definitions of a listing's tools that had another definition or were gone since.
+
+    They are not removed when a tool has an accepted definition again: that definition counts, and another process may
+    need this one at the moment of a removal.
+
+    Attributes:
+        tools: The definitions by name.
+        lost: The names of tools whose accepted definitions cannot be read any more. It may contain `ANY_TOOL`.
+    """
+
+    tools: dict[str, Tool] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
+
+    def with_tools(self, added: Mapping[str, Tool], most: int) -> "Accepted":
+        """Return the record with further definitions. Beyond a number, the oldest are lost."""
+        tools = [*{**self.tools, **added}.items()]
+        lost = self.lost.difference(added)
+        if len(tools) > most:
+            lost |= {ANY_TOOL}
+        return Accepted(dict(tools[-most:]), lost)
+
+
+ChangeAccepted = Callable[[Accepted], Accepted]
+"""Gets the accepted definitions of a listing, and returns the new ones."""
 
 
 class ListingRecords:
@@ -128,21 +157,21 @@ class ListingRecords:
         check_tenant(tenant)
         return self._backend.read(tenant, lambda points: offers(points, tenant, entries))
 
-    def accepted(self, tenant: str, server: str, entry: str) -> dict[str, Tool]:
-        """Return the accepted definitions of tools that have another definition now or are gone.
+    def accepted(self, tenant: str, server: str, entry: str) -> Accepted:
+        """Return the accepted definitions of tools that had another definition or were gone since.
 
         Args:
             tenant: The tenant.
             server: The name of the server.
             entry: The identity of the entry that listed the server. The choice of tools in the entry does not matter.
-
-        Returns:
-            The definitions by the tool's name. Empty if there is no record.
         """
         check_tenant(tenant, shared=True)
         point = _accepted_id(tenant, server, entry)
-        content = self._backend.read(tenant, lambda points: _content(points, point))
-        return _accepted_in(content, tenant)
+        loss = loss_id(tenant)
+        records = self._backend.read(tenant, lambda points: points.get(CATALOGUES, [point, loss]))
+        accepted = _accepted_in(content_of(records, point), tenant)
+        # After a loss of all records, a tool without a record may be one that was accepted before.
+        return replace(accepted, lost=accepted.lost | {ANY_TOOL}) if loss in records else accepted
 
     def update_accepted(self, tenant: str, server: str, entry: str, change: ChangeAccepted) -> None:
         """Change the stored accepted definitions of a server's tools. No change of another process is lost.
@@ -151,13 +180,14 @@ class ListingRecords:
             tenant: The tenant.
             server: The name of the server.
             entry: The identity of the entry that lists the server.
-            change: Gets the stored definitions by name, and returns the new ones. It may be called several times.
+            change: Gets the stored definitions, and returns the new ones. It may be called several times.
         """
         check_tenant(tenant, shared=True)
 
         def changed(content: str) -> str:
-            tools = change(_accepted_in(content, tenant))
-            texts = {name: tool_payload(tool)["tool"] for name, tool in tools.items()}
+            accepted = change(_accepted_in(content, tenant))
+            texts = dict.fromkeys(sorted(accepted.lost), "")
+            texts |= {name: tool_payload(tool)["tool"] for name, tool in accepted.tools.items()}
             return json.dumps(texts, ensure_ascii=False) if texts or content else ""
 
         self._update(tenant, _accepted_id(tenant, server, entry), changed)
@@ -215,8 +245,7 @@ def offers(points: Points, tenant: str, entries: Entries) -> dict[str, str]:
 
 
 def _content(points: Points, point: str) -> str:
-    records = points.get(CATALOGUES, [point])
-    return str(records[point].payload.get("content", "")) if records else ""
+    return content_of(points.get(CATALOGUES, [point]), point)
 
 
 def _validated(kind: Any, content: str) -> Any:
@@ -235,13 +264,14 @@ def _results_in(content: str) -> dict[str, ListingResult]:
     return _validated(dict[str, ListingResult], content) or {}
 
 
-def _accepted_in(content: str, tenant: str) -> dict[str, Tool]:
+def _accepted_in(content: str, tenant: str) -> Accepted:
     texts: dict[str, str] | None = _validated(dict[str, str], content)
     if texts is None:
         logger.warning(
             "tenant %r: the store's accepted tool definitions are damaged; accept the tools again",
             tenant,
         )
-        return {}
+        return Accepted(lost=frozenset([ANY_TOOL]))
     tools = {name: stored_tool({"tool": text}) for name, text in texts.items()}
-    return {name: tool for name, tool in tools.items() if tool is not None}
+    readable = {name: tool for name, tool in tools.items() if tool is not None}
+    return Accepted(readable, frozenset(texts.keys() - readable.keys()))

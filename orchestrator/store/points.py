@@ -33,6 +33,8 @@ _PAST = 16
 """The number of earlier states that a record names, so that its writer finds its own write behind later ones."""
 _TRIES = 100
 """A try fails only if another writer was first, so this many failures have another cause."""
+_UNREADABLE = "unreadable"
+"""The content of a damaged record. It is no JSON, so each reader takes it for damaged."""
 
 
 def has_vector(record: Record) -> bool:
@@ -131,7 +133,7 @@ class Points(ABC):
         Args:
             name: The name of the collection. It is created if it is missing.
             point: The id of the record.
-            change: Gets the content, empty if there is no record, and returns the new one.
+            change: Gets the content as `content_of` reads it, and returns the new one.
 
         Raises:
             StoreBusy: Other writers keep changing the record.
@@ -140,17 +142,25 @@ class Points(ABC):
         for _ in range(_TRIES):
             records = self.get(name, [point])
             before = records[point].payload if point in records else {}
-            content = change(str(before.get("content", "")))
-            if content == before.get("content", ""):
+            content_before = content_of(records, point)
+            content = change(content_before)
+            if content == content_before:
                 return
             if self.swap(
                 name,
                 point,
                 {"content": content, **next_state(before)},
-                str(before.get("state", "")),
+                before.get("state") if point in records else "",  # A damaged record has no state.
             ):
                 return
         raise StoreBusy("the store is busy: other writers keep changing the same record; try again")
+
+
+def content_of(records: Mapping[str, Record], point: str) -> str:
+    """Return the `content` of a record, empty if there is no record. That of a damaged record is no JSON."""
+    if point not in records:
+        return ""
+    return str(records[point].payload.get("content", _UNREADABLE))
 
 
 def next_state(before: Payload) -> dict[str, Any]:

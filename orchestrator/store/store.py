@@ -11,7 +11,6 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import digest
 from orchestrator.common.fields import named
 from orchestrator.common.tenant import SHARED, check_tenant
@@ -22,8 +21,8 @@ from orchestrator.options import Options
 from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records
-from orchestrator.store.backend import EXPERIENCE, TOOLS, Damaged
-from orchestrator.store.listing_records import ListingRecords
+from orchestrator.store.backend import EXPERIENCE, TOOLS
+from orchestrator.store.listing_records import Accepted, ListingRecords
 from orchestrator.store.location import open_backend
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Vectors
@@ -32,6 +31,7 @@ from orchestrator.store.snapshot import Snapshot
 from orchestrator.store.tools import manifest_records
 from orchestrator.store.tools.manifest import Changes, Definitions, Entries, Manifest
 from orchestrator.store.tools.reader import ToolReader
+from orchestrator.store.tools.server_tools import ServerTools
 from orchestrator.store.tools.stored_tools import Stored
 from orchestrator.store.tools.tool_points import SECOND, ToolPoints
 from orchestrator.store.tools.tool_records import tool_id
@@ -229,7 +229,15 @@ class Store:
         Raises:
             StoreUnavailable: Other writers kept changing the server's tools.
         """
-        return self._reader.of_server(tenant, server)
+        return tuple(self.server_tools(tenant, server).tools.values())
+
+    def server_tools(self, tenant: str, server: str) -> ServerTools:
+        """Return the tools of one server, and the names of those with damaged records.
+
+        Raises:
+            StoreUnavailable: Other writers kept changing the server's tools.
+        """
+        return self._reader.server_tools(tenant, server)
 
     def second_vectors(self, tenant: str) -> dict[str, Vectors]:
         """Return the tools' vectors of the encoder for other languages, by the hash of the definition.
@@ -249,6 +257,7 @@ class Store:
         *,
         entry: str = "",
         file: str = "",
+        replaced: ServerTools | None = None,
     ) -> Changes:
         """Replace a server's tools. Only new and changed definitions are embedded.
 
@@ -260,9 +269,17 @@ class Store:
             entry: The identity of the configuration's entry that listed the tools. Empty: the tools replace those that
                 are seen here, or they are imported.
             file: The configuration file with the entry.
+            replaced: The tools that are replaced, as they were read. None: any tools are replaced.
+
+        Raises:
+            Outdated: The server has other tools than those in `replaced`.
         """
         listed = {server: entry} if entry else {}
-        return self.replace_servers(tenant, {server: tools}, on_progress, listed, file)[server]
+        definitions = {} if replaced is None else {server: replaced.definitions}
+        changes = self.replace_servers(
+            tenant, {server: tools}, on_progress, listed, file, replaced=definitions
+        )
+        return changes[server]
 
     def replace_servers(
         self,
@@ -271,6 +288,8 @@ class Store:
         on_progress: Progress | None = None,
         listed: Entries | None = None,
         file: str = "",
+        *,
+        replaced: Mapping[str, Definitions] | None = None,
     ) -> dict[str, Changes]:
         """Replace the tools of several servers in one write.
 
@@ -280,8 +299,10 @@ class Store:
             on_progress: Is called with the number of tools written.
             listed: The identity of the entry that listed each server.
             file: The configuration file with the entries.
+            replaced: The definitions that are replaced, by server. Of servers without them, any are replaced.
 
         Raises:
+            Outdated: A server has other tools than those in `replaced`.
             StoreUnavailable: The store cannot be written.
             EmbedderUnavailable: The definitions cannot be embedded.
         """
@@ -299,10 +320,13 @@ class Store:
             listed=listed or {},
             entries=self._reader.entries,
             file=file,
+            replaced=replaced or {},
         )
         return Writer(self.backend, self._tool_points).replace(write, on_progress)
 
-    def exchange_tools(self, tenant: str, server: str, tools: Sequence[tuple[Tool, Tool]]) -> None:
+    def exchange_tools(
+        self, tenant: str, server: str, tools: Sequence[tuple[Tool, Tool]]
+    ) -> Changes:
         """Replace some definitions of a server, if they are still the stored ones. Other tools stay as they are.
 
         Args:
@@ -332,14 +356,7 @@ class Store:
             entries=self._reader.entries,
             file="",
         )
-        Writer(self.backend, self._tool_points).replace(write, None)
-
-    def to_replace(self, tenant: str) -> Catalogue:
-        """Return the tools for a writer that writes them again. Empty if the tenant's own records are damaged."""
-        try:
-            return self.load(tenant).catalogue
-        except Damaged:
-            return Catalogue()
+        return Writer(self.backend, self._tool_points).replace(write, None)[server]
 
     def drop(self, tenant: str) -> None:
         """Remove everything of the tenant: its tools and its experience."""
@@ -389,8 +406,8 @@ class Store:
         name, _, entry = server.partition(":")
         # A server that is added again begins without earlier acceptances.
         entry = entry or self.entries(tenant).get(server, "")
-        if self.records.accepted(tenant, name, entry):
-            self.records.update_accepted(tenant, name, entry, lambda _: {})
+        if self.records.accepted(tenant, name, entry) != Accepted():
+            self.records.update_accepted(tenant, name, entry, lambda _: Accepted())
         return self.replace_servers(tenant, {server: None})[server]
 
 

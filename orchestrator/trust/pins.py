@@ -5,17 +5,23 @@ have a waiting change or are gone.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from orchestrator.common.digests import COMPARED_DIGITS, digest_of, same_server
 from orchestrator.common.keys import normal_name
-from orchestrator.errors import InvalidConfig, InvalidInput
+from orchestrator.errors import InvalidInput, StoreBusy
 from orchestrator.index.flags import QUARANTINED, VOUCHED, without_label
 from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool, as_chosen, definition_digest
+from orchestrator.store.backend import Damaged
+from orchestrator.store.listing_records import ANY_TOOL, Accepted
 from orchestrator.store.store import Store
+from orchestrator.store.tools.manifest import Changes
+from orchestrator.store.tools.server_tools import ServerTools
+from orchestrator.store.tools.writer import Outdated
 from orchestrator.trust.definition_changes import (
     Difference,
     differences,
@@ -28,6 +34,10 @@ from orchestrator.trust.definition_changes import (
 
 _MOST_PINS = 5_000
 """The stored accepted definitions of one server's tools that wait or are gone."""
+_TRIES = 20
+"""A try fails only if another writer has changed the same server's tools."""
+_LOST = "the record of the definition that was accepted is damaged"
+"""Why a tool waits that is listed after a loss."""
 
 
 class Waiting(NamedTuple):
@@ -39,19 +49,62 @@ class Waiting(NamedTuple):
     before: Tool | None = None
 
 
-def judged(
-    store: Store,
-    tenant: str,
-    server: str,
-    entry: str,
-    listed: Sequence[Tool],
-    stored: Sequence[Tool],
-) -> list[Tool]:
-    """Return the listed tools in the form to store: each changed definition passes or is quarantined.
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What the store knows of a server's tools.
+
+    Attributes:
+        stored: The stored tools.
+        accepted: The accepted definitions that are stored apart.
+        is_same_server: Whether the stored tools are those of the server that is listed now.
+    """
+
+    stored: ServerTools = field(default_factory=ServerTools)
+    accepted: Accepted = field(default_factory=Accepted)
+    is_same_server: bool = True
+
+    @cached_property
+    def served(self) -> dict[str, Tool]:
+        """The stored tools that a server lists, by name. Others were imported."""
+        return {name: tool for name, tool in self.stored.tools.items() if tool.kind.is_served}
+
+    @cached_property
+    def pins(self) -> dict[str, Tool]:
+        """The definitions that were accepted last, by name."""
+        if not self.is_same_server:
+            return self.accepted.tools
+        # A stored definition that does not wait was accepted last.
+        stored = {name: tool for name, tool in self.served.items() if not is_quarantined(tool)}
+        return self.accepted.tools | stored
+
+    @cached_property
+    def _pins_by_normal_name(self) -> dict[str, Tool]:
+        return {normal_name(name): pin for name, pin in self.pins.items()}
+
+    @cached_property
+    def _lost(self) -> frozenset[str]:
+        """The normal names of tools whose records cannot be read. With `ANY_TOOL`, any other tool may be one."""
+        damaged = self.stored.damaged if self.is_same_server else frozenset()
+        return frozenset(map(normal_name, self.accepted.lost | damaged))
+
+    def pin(self, name: str) -> Tool | None:
+        """Return the accepted definition of a tool with this name, or with one that is the same in the normal form."""
+        return self.pins.get(name) or self._pins_by_normal_name.get(normal_name(name))
+
+    def is_lost(self, name: str) -> bool:
+        return not self._lost.isdisjoint((normal_name(name), ANY_TOOL))
+
+
+def store_judged(
+    store: Store, tenant: str, server: str, entry: str, listed: Sequence[Tool], file: str = ""
+) -> Changes:
+    """Store the listed tools of a server: each changed definition passes or is quarantined.
 
     A definition is compared with the accepted one, which the store keeps while another definition waits and while the
-    tool is gone. So a change cannot pass in two steps. The accepted definition is stored before the new one is written.
-    Definitions from another entry, which the user has replaced, are not compared.
+    tool is gone. So a change cannot pass in two steps. A record that cannot be read is no evidence of an accepted
+    definition, so a tool that it may be about waits. The accepted definition is stored before the new one is written.
+    If another writer changes the server's tools meanwhile, they are compared again. Definitions from another entry,
+    which the user has replaced, are not compared.
 
     Args:
         store: The store with the accepted definitions, which change here. Its `change_policy` decides.
@@ -59,63 +112,69 @@ def judged(
         server: The name of the server.
         entry: The identity of the entry that listed the server.
         listed: The tools that the server has now.
-        stored: The stored tools of the server.
+        file: The configuration file with the entry.
+
+    Raises:
+        StoreBusy: Other writers kept changing the server's tools.
     """
-    stored_by_name = {tool.name: tool for tool in stored}
-    listed_names = {tool.name for tool in listed}
-    kept_before, pins = _pins(store, tenant, server, entry, stored)
-    pins_by_normal_name = {normal_name(name): pin for name, pin in pins.items()}
-    kept = {name: pin for name, pin in pins.items() if name not in listed_names}
-    tools = list[Tool]()
-    for tool in listed:
-        pin = pins.get(tool.name) or pins_by_normal_name.get(normal_name(tool.name))
-        judged_tool = _judged_tool(tool, stored_by_name.get(tool.name), pin, store.change_policy)
-        tools.append(judged_tool)
-        if pin is not None and is_quarantined(judged_tool):
+    for _ in range(_TRIES):
+        known = _known(store, tenant, server, entry)
+        tools = [_judged_tool(tool, known, store.change_policy) for tool in listed]
+        kept = _to_keep(tools, known)
+        if any(known.accepted.tools.get(name) != pin for name, pin in kept.items()):
+            # Another process may change the pins of other tools at the same time.
+            add = partial(Accepted.with_tools, added=kept, most=_MOST_PINS)
+            store.records.update_accepted(tenant, server, entry, add)
+        with suppress(Outdated):
+            return store.replace_server(
+                tenant, server, tools, entry=entry, file=file, replaced=known.stored
+            )
+    raise StoreBusy(
+        f"the store {store} is busy: other writers changed the tools of server {server!r} first, {_TRIES} times; "
+        "try again"
+    )
+
+
+def _to_keep(tools: Sequence[Tool], known: _Known) -> dict[str, Tool]:
+    """Return the accepted definitions of tools that wait or are gone, by name."""
+    kept = dict(known.pins)
+    for tool in tools:
+        kept.pop(tool.name, None)
+        pin = known.pin(tool.name)
+        if pin is not None and is_quarantined(tool):
             kept[tool.name] = pin
-    # Bounded, because a server could list and drop names without end.
-    kept = dict([*kept.items()][-_MOST_PINS:])
-    if kept != kept_before:
-        gone = kept_before.keys() - kept.keys()
-        added = {name: pin for name, pin in kept.items() if kept_before.get(name) != pin}
-        # Another process may change the pins of other tools at the same time.
-        store.records.update_accepted(
-            tenant,
-            server,
-            entry,
-            lambda pins: {name: pin for name, pin in pins.items() if name not in gone} | added,
-        )
-    return tools
+    return kept
 
 
-def _judged_tool(listed: Tool, stored: Tool | None, pin: Tool | None, policy: ChangePolicy) -> Tool:
+def _judged_tool(listed: Tool, known: _Known, policy: ChangePolicy) -> Tool:
     """Return a listed tool in the form to store. If its accepted definition was lost, it keeps waiting."""
+    stored = known.served.get(listed.name)
+    pin = known.pin(listed.name)
     tool = plain(as_chosen(listed, stored or pin or listed))
     if pin is not None:
         if same_definition(tool, pin):
             return pin
         why = quarantined(pin, tool, policy)
-    elif stored is not None and policy != "open":
+    elif policy == "open":
+        why = ""
+    elif stored is not None:
         why = stored.labels.get(QUARANTINED, "")
     else:
-        why = ""
+        why = _LOST if known.is_lost(listed.name) else ""
     if why:
         return set_apart(tool, why, pin)
     return stored if stored is not None and same_definition(stored, tool) else tool
 
 
-def _pins(
-    store: Store, tenant: str, server: str, entry: str, stored: Sequence[Tool]
-) -> tuple[dict[str, Tool], dict[str, Tool]]:
-    """Return the separately stored accepted definitions, and all accepted definitions."""
+def _known(store: Store, tenant: str, server: str, entry: str) -> _Known:
     try:
-        is_same_server = same_server(store.entries(tenant).get(server, ""), entry)
+        stored = store.server_tools(tenant, server)
         # Read after the tools, as it is written before them.
-        kept = store.records.accepted(tenant, server, entry)
-    except InvalidConfig:  # All that the tenant has is damaged, and is about to be written anew.
-        return {}, {}
-    pins = {tool.name: tool for tool in stored if is_same_server and not is_quarantined(tool)}
-    return kept, pins | kept
+        accepted = store.records.accepted(tenant, server, entry)
+    except Damaged:  # All that the tenant has is damaged, and is about to be written anew.
+        return _Known(accepted=Accepted(lost=frozenset([ANY_TOOL])))
+    is_same_server = same_server(stored.entry, entry)
+    return _Known(stored=stored, accepted=accepted, is_same_server=is_same_server)
 
 
 def waiting(store: Store, tenant: str) -> list[Waiting]:
@@ -126,7 +185,7 @@ def waiting(store: Store, tenant: str) -> list[Waiting]:
         tools = [tool for tool in store.of_server(tenant, server) if is_quarantined(tool)]
         if not tools:
             continue
-        pins = store.records.accepted(tenant, server, entries.get(server, ""))
+        pins = store.records.accepted(tenant, server, entries.get(server, "")).tools
         for tool in tools:
             pin = pins.get(tool.name)
             changes = differences(plain(pin), plain(tool)) if pin else ()
@@ -152,28 +211,20 @@ def accept(store: Store, tenant: str, tools: Mapping[str, Tool]) -> None:
     Raises:
         InvalidInput: A tool has another definition by now. Nothing of its server is accepted.
     """
-    entries = store.entries(tenant)
     for server in _servers_of(tools):
-        entry = entries.get(server, "")
         stored = [tool for tool in store.of_server(tenant, server) if tool.key in tools]
         for tool in stored:
             if tool.hash != tools[tool.key].hash:
-                raise InvalidInput(
-                    f"{tool.key} was not accepted: it has changed since it was shown. Read it again"
-                )
-        # Read before the exchange: a pin that another process writes meanwhile is not removed below.
-        pins = store.records.accepted(tenant, server, entry)
-        store.exchange_tools(tenant, server, [(tool, _vouched(tool)) for tool in stored])
-        accepted = {tool.name: pins[tool.name] for tool in stored if tool.name in pins}
-        if accepted:
-            store.records.update_accepted(
-                tenant, server, entry, partial(_without, accepted=accepted)
-            )
+                raise _changed_since_shown(tool.key)
+        exchanges = [(tool, _vouched(tool)) for tool in stored]
+        changed = store.exchange_tools(tenant, server, exchanges).changed
+        for before, accepted in exchanges:
+            if before.hash != accepted.hash and before.name not in changed:
+                raise _changed_since_shown(before.key)
 
 
-def _without(pins: Mapping[str, Tool], accepted: Mapping[str, Tool]) -> dict[str, Tool]:
-    """Return the pins without those of accepted tools. A pin that was replaced in the meantime stays."""
-    return {name: pin for name, pin in pins.items() if accepted.get(name) != pin}
+def _changed_since_shown(key: str) -> InvalidInput:
+    return InvalidInput(f"{key} was not accepted: it has changed since it was shown. Read it again")
 
 
 def withdraw(store: Store, tenant: str, keys: Collection[str]) -> None:

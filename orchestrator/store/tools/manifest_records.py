@@ -46,18 +46,17 @@ class _Part:
             self.tools.setdefault(listing, {}).update(definitions)
 
 
-def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) -> Manifest:
+def owned(points: Points, tenant: str) -> Manifest:
     """Return the tenant's own listings.
-
-    Args:
-        points: The tenant's points.
-        tenant: The tenant.
-        record: The record, if it was just read.
 
     Raises:
         InvalidConfig: The record is damaged.
     """
-    record = _record(points, tenant) if record is None else record
+    return _owned(points, tenant, _record(points, tenant))
+
+
+def _owned(points: Points, tenant: str, record: Mapping[str, Any] | None) -> Manifest:
+    """Return the listings in a record that was just read, or in a later one."""
     while True:
         try:
             return _read(points, tenant, record)
@@ -71,14 +70,15 @@ def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) 
             record = current  # A writer came between the two reads.
 
 
-def _record(points: Points, tenant: str) -> Mapping[str, Any]:
+def _record(points: Points, tenant: str) -> Mapping[str, Any] | None:
+    """Return the tenant's record, or None if nothing was written. A damaged record may be empty."""
     point = point_id("manifest", tenant)
     records = points.get(CATALOGUES, [point])
-    return records[point].payload if point in records else {}
+    return records[point].payload if point in records else None
 
 
-def _read(points: Points, tenant: str, record: Mapping[str, Any]) -> Manifest:
-    if not record:
+def _read(points: Points, tenant: str, record: Mapping[str, Any] | None) -> Manifest:
+    if record is None:
         return Manifest(tenant=tenant)
     parts = tuple(record["parts"])
     content = _Part()
@@ -106,16 +106,28 @@ def to_replace(points: Points, tenant: str) -> tuple[Manifest, tuple[Draft, ...]
     records = {record.id: record.payload for record in points.find(CATALOGUES, payload=_READ)}
     drafts = tuple(filter(None, map(Draft.read, records.keys(), records.values())))
     point = point_id("manifest", tenant)
-    record = records.get(point, {})
+    record = records.get(point)
     try:
-        return owned(points, tenant, record), drafts
+        return _owned(points, tenant, record), drafts
     except Damaged as error:
         logger.warning("%s; only the tools of this write are kept", error)
-        state = record.get("state")
+        note_loss(points, tenant)
+        state = (record or {}).get("state")
         if not state or not isinstance(state, str):
             points.delete(CATALOGUES, [point])
             state = ""
         return Manifest(tenant=tenant, state=state), drafts
+
+
+def loss_id(tenant: str) -> str:
+    """Return the id of the record that says that the tenant's list of tools was lost."""
+    return point_id("loss", tenant)
+
+
+def note_loss(points: Points, tenant: str) -> None:
+    """Note that the tenant's list of tools was lost. So a tool that is listed again is not taken for a new one."""
+    points.create(CATALOGUES)
+    points.put(CATALOGUES, {loss_id(tenant): {"content": ""}})
 
 
 def visible(backend: Backend, tenant: str, entries: Entries | None = None) -> tuple[Manifest, ...]:
@@ -196,7 +208,7 @@ def forget(backend: Backend, tenant: str) -> None:
         with backend.writing(tenant) as points:
             points.create(CATALOGUES)
             first = Manifest(
-                tenant=tenant, state=str(_record(points, tenant).get("state", ""))
+                tenant=tenant, state=str((_record(points, tenant) or {}).get("state", ""))
             ).record(())
             points.swap(CATALOGUES, point, first, None)
         for part in (TOOLS, EXPERIENCE):

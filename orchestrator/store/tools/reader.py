@@ -4,20 +4,20 @@ Several reads are no snapshot. Each method therefore notices when a writer came 
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from orchestrator.common.keys import key_of, split_key
+from orchestrator.common.keys import split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import StoreUnavailable
 from orchestrator.records.tool import Tool
 from orchestrator.store.backend import Backend, Damaged
-from orchestrator.store.points import Points, Record, Vectors
+from orchestrator.store.points import Vectors
 from orchestrator.store.read_cache import ReadCache
 from orchestrator.store.snapshot import Snapshot, read_snapshot
 from orchestrator.store.tools import manifest_records
 from orchestrator.store.tools.manifest import Entries, Manifest
+from orchestrator.store.tools.server_tools import ServerTools, read_server_tools
 from orchestrator.store.tools.stored_tools import Stored, read_stored
 from orchestrator.store.tools.tool_points import ToolPoints
 from orchestrator.store.tools.tool_records import damaged, stored_tool, tool_id
@@ -166,8 +166,8 @@ class ToolReader:
             return self.tool(tenant, key)  # A writer came between our reads.
         raise Damaged(damaged([key]))
 
-    def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
-        """Return the tools of one server, without reading the others. Tools with damaged records are left out.
+    def server_tools(self, tenant: str, server: str) -> ServerTools:
+        """Return the tools of one server, without reading the others, and the names of those with damaged records.
 
         Raises:
             StoreUnavailable: Other writers kept changing the server's tools.
@@ -175,18 +175,13 @@ class ToolReader:
         for _ in range(_ATTEMPTS):
             owner = self._owner(tenant, server)
             if owner is None:
-                return ()
-            ids = [
-                tool_id(owner.tenant, key_of(server, name), hash_)
-                for name, hash_ in owner.tools[server].items()
-            ]
-            get = partial(_points_at, collection=owner.collection, ids=ids)
-            records = self._backend.read(owner.tenant, get)
+                return ServerTools()
+            read = partial(read_server_tools, owner=owner, tenant=tenant, server=server)
+            tools = self._backend.read(owner.tenant, read)
             # A writer may have replaced a definition since the manifest was read. If it were missing, a changed tool
             # would count as a new one, which nobody has to accept.
-            if len(records) == len(ids) or self._owner(tenant, server) == owner:
-                tools = [stored_tool(records[point].payload) for point in ids if point in records]
-                return tuple(tool for tool in tools if tool is not None)
+            if tools.is_complete or self._owner(tenant, server) == owner:
+                return tools
         raise self._kept_changing()
 
     def second_vectors(self, tenant: str) -> dict[str, Vectors]:
@@ -206,7 +201,3 @@ class ToolReader:
         return StoreUnavailable(
             f"the store {self._backend} cannot be read: writers kept changing it; try again"
         )
-
-
-def _points_at(points: Points, collection: str, ids: Sequence[str]) -> dict[str, Record]:
-    return points.get(collection, ids)

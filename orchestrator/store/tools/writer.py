@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from orchestrator.errors import StoreBusy, StoreUnavailable
@@ -27,6 +27,10 @@ _BATCH = 256
 """Up to this number of new tools, the whole write happens under one lock: to embed them is quick."""
 
 
+class Outdated(StoreBusy):
+    """A server's tools are not those any more that a write was to replace."""
+
+
 class Writer:
     """Writes the tools of all tenants."""
 
@@ -46,6 +50,8 @@ class Writer:
                 raise
         # The writer has all tools of its servers, so it can begin anew. Other servers' tools are lost.
         self._backend.set_aside(write.tenant, TOOLS)
+        with self._backend.writing(write.tenant) as points:
+            manifest_records.note_loss(points, write.tenant)
         return self._replaced(write, on_progress)
 
     def _replaced(self, write: "Write", on_progress: Progress | None) -> dict[str, Changes]:
@@ -241,6 +247,7 @@ class Write:
         listed: The entries that listed them.
         entries: The entries of the configuration that sees the store.
         file: The file with the entries in `listed`.
+        replaced: The definitions that the write replaces, by server. Of servers without them, any are replaced.
     """
 
     tenant: str
@@ -250,8 +257,23 @@ class Write:
     listed: Entries
     entries: Entries | None
     file: str
+    replaced: Mapping[str, Definitions] = field(default_factory=dict)
 
     def on(self, before: Manifest, collection: str) -> Manifest:
+        """Return the manifest after the write.
+
+        Args:
+            before: The manifest before it.
+            collection: The collection for the tenant's tools.
+
+        Raises:
+            Outdated: A server has other tools than those that this write replaces.
+        """
+        for server, definitions in self.replaced.items():
+            if before.seen(self.entries).tools.get(server, {}) != definitions:
+                raise Outdated(
+                    f"another writer has changed the tools of server {server!r}; try again"
+                )
         listings = before.listings(self.definitions(before), self.listed, self.entries)
         return before.changed(listings, collection, self.file)
 
