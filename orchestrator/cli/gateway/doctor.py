@@ -140,7 +140,7 @@ class _Installation:
         )
 
     def _opened_store(self) -> "closing[Store]":
-        # Nothing is repeated: a check says how the server answers now, and a command would wait for a minute.
+        # Nothing is repeated: a check says how the server answers now, and a command would wait for 25 s.
         return closing(self._workspace.open_store(self._options, repeat_reads=False))
 
     @cached_property
@@ -172,6 +172,7 @@ class _Installation:
             return
         if is_installed():
             yield Finding(EXTRA, "works", f"{_tried(language_encoder())}, for 16 languages")
+            language_encoder().release()  # The next checks need memory, too.
         else:
             detail = "not installed. The embedder is for English; tasks in other languages find fewer tools"
             yield Finding(EXTRA, "missing", detail, install_command(EXTRA))
