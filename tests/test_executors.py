@@ -250,9 +250,9 @@ def test_a_header_that_http_cannot_carry_is_refused_without_being_shown(value: s
 
 
 async def test_a_reply_that_unpacks_to_too_much_is_refused(endpoint: Endpoint) -> None:
-    packed = gzip.compress(bytes(65 * 2**20))
+    packed = gzip.compress(bytes(25 * 2**20))
     endpoint.reply = Response(packed, headers={"content-encoding": "gzip", "content-type": "text/plain"})
-    with pytest.raises(ToolFailed, match="the answer has more than 64 MiB"):
+    with pytest.raises(ToolFailed, match="the answer has more than 24 MiB"):
         await endpoint.ask(call(AGENT, question="why"))
 
 

@@ -20,13 +20,14 @@ from orchestrator.common.json_size import JsonSize
 
 logger = logging.getLogger(__name__)
 
-MOST_BYTES = 64 * 2**20
-"""The maximum size of an unpacked answer, in bytes. The largest normal answer, 100 embeddings with 8,192 numbers each,
-has 18 MiB."""
+MOST_BYTES = 24 * 2**20
+"""The maximum size of an unpacked answer, in bytes. An answer takes three times its size while it is decoded. The
+largest normal answer, 100 embeddings with 8,192 numbers each, has 18 MiB."""
 MOST_VALUES = 500_000
 """The maximum number of texts, lists and objects in an answer: 64 MiB of empty lists take 1.5 GB and a minute."""
-MOST_NUMBERS = 5_000_000
-"""The maximum number of commas in an answer. A page of 1,000 vectors with 4,096 numbers each has 4.1 million."""
+MOST_NUMBERS = 2_000_000
+"""The maximum number of commas in an answer. 100 embeddings with 8,192 numbers each have .8 million. A number takes 32
+bytes."""
 ACCEPTED = {"accept-encoding": "gzip"}
 """The header of a client with these hooks, which unpack nothing else."""
 _GZIP = zlib.MAX_WBITS | 16

@@ -36,6 +36,10 @@ OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 
 _PROBE_S = 2.0
 """Seconds for an answer after a call that was late. A server that gives none is replaced at the next call."""
+_OFFER_SHARE = 0.6
+"""The share of a server's time limit for its resources and prompts, so that there is time to store the tools."""
+_LEAST_OFFER_S = 3.0
+"""Seconds that they have at least, after a slow connection."""
 _SKILL_READS = 2
 """The skills are listed again once: a file that still differs then has another fault."""
 
@@ -90,6 +94,8 @@ class Connection:
         self._listing = Listing(spec)
         self._offer: Offer | None = None
         self._session: Session | None = None
+        self._connecting_s = 0.0
+        """The seconds in which it connected. The installation by a package runner does not count."""
 
     @property
     def secrets(self) -> Secrets:
@@ -241,8 +247,13 @@ class Connection:
         )
 
     async def read_offer(self) -> Offer:
-        """Ask the server for its offer now, and pass it on if it has changed."""
-        async with asyncio.timeout(self._limits.connect_timeout_s):
+        """Ask the server for its offer now, and pass it on if it has changed.
+
+        A server has one time limit for its connection and its offer.
+        """
+        limit_s = self._limits.connect_timeout_s
+        left_s = min(_OFFER_SHARE * limit_s, limit_s - self._connecting_s)
+        async with asyncio.timeout(max(_LEAST_OFFER_S, left_s)):
             offer = await read_offer(
                 self.session.client,
                 self._listing.extras,
@@ -287,6 +298,7 @@ class Connection:
         await self._begun.wait()
         # Loading the library takes a second once, longer on a busy machine: none of that is the server's time.
         import_module("mcp")
+        began = anyio.current_time()
         late_start = asyncio.create_task(self._end_late_start(launch.runner))
         try:
             async with (
@@ -296,6 +308,8 @@ class Connection:
                 anyio.create_task_group() as tasks,
             ):
                 tools = await self._list(client)
+                if not launch.runner:
+                    self._connecting_s = anyio.current_time() - began
                 self._settle(self._session_of(client))
                 late_start.cancel()
                 tasks.start_soon(self._changes.listen, client, bool(self.spec.url), self.doubt)

@@ -81,7 +81,7 @@ class Connections:
         *,
         tenant: str = "local",
         environ: Mapping[str, str] | None = None,
-        connect_timeout_s: float = 30.0,
+        connect_timeout_s: float = 25.0,
         install_timeout_s: float = 300.0,
         call_timeout_s: float = 60.0,
         idle_ttl_s: float = 300.0,

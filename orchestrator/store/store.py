@@ -81,7 +81,7 @@ class Store:
                 seen. None: every server is seen as it was listed last.
             change_policy: The changed definitions that wait until somebody accepts them.
             collections: The beginning of the names of the collections on a Qdrant server.
-            repeat_reads: Whether reads from a server that does not answer are repeated for a minute, as for a command.
+            repeat_reads: Whether reads from a server that does not answer are repeated for 25 s, as for a command.
             languages: Whether a write also stores the tools' vectors of the extra `languages`, if it is installed.
         """
         self.change_policy = change_policy

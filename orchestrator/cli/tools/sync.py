@@ -39,7 +39,7 @@ _SECONDS = click.FloatRange(min=0.1)
     "--timeout",
     metavar="SECONDS",
     type=_SECONDS,
-    default=30.0,
+    default=25.0,
     help="Time limit for each server, not counting its installation.",
 )
 @click.option("--prune", is_flag=True, help="Remove stored servers that are no longer in any file.")

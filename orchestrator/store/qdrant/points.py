@@ -100,14 +100,17 @@ class QdrantPoints(Points):
         self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True
     ) -> dict[str, Record]:
         records: dict[str, Record] = {}
-        for start in range(0, len(ids), _PAGE):
-            page = {
-                "ids": list(ids[start : start + _PAGE]),
-                "with_payload": payload,
-                "with_vector": vectors,
-            }
-            answer = self._ask_collection("POST", name, "/points", page) or []
+        body: dict[str, Any] = {"with_payload": payload, "with_vector": vectors}
+        start, limit = 0, _PAGE
+        while start < len(ids):
+            body["ids"] = list(ids[start : start + limit])
+            try:
+                answer = self._ask_collection("POST", name, "/points", body) or []
+            except Refused as error:
+                limit = _fewer(error, len(body["ids"]))
+                continue
             records |= {str(record["id"]): _record(record) for record in answer}
+            start += limit
         return records
 
     def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterator[Record]:
@@ -117,9 +120,7 @@ class QdrantPoints(Points):
             try:
                 page = self._ask_collection("POST", name, "/points/scroll", body)
             except Refused as error:
-                if error.status_code not in _TOO_MANY or body["limit"] == 1:
-                    raise
-                body["limit"] //= 2  # A strict server limits the number.
+                body["limit"] = _fewer(error, body["limit"])
                 continue
             yield from map(_record, page["points"] if page else ())
             body["offset"] = page.get("next_page_offset") if page else None
@@ -232,6 +233,16 @@ class QdrantPoints(Points):
 
 def _is(field: str, value: str) -> dict[str, Any]:
     return {"key": field, "match": {"value": value}}
+
+
+def _fewer(error: Refused, limit: int) -> int:
+    """Return half of a page's limit. Raise the error if fewer points cannot help.
+
+    A strict server limits the number of points, and an answer may be larger than toolroute reads.
+    """
+    if error.status_code not in _TOO_MANY or limit == 1:
+        raise error
+    return limit // 2
 
 
 def _record(record: Mapping[str, Any]) -> Record:

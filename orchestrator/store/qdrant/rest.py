@@ -58,7 +58,7 @@ class Connections:
             timeout_s: Seconds to wait for the answer.
 
         Raises:
-            Refused: The server answered with a status other than 200, or its answer is larger than 64 MiB.
+            Refused: The server answered with a status other than 200, or its answer is larger than 24 MiB.
             OSError: The server cannot be reached. A late answer is a TimeoutError.
         """
         import httpx2
@@ -71,7 +71,7 @@ class Connections:
                 method, path.lstrip("/"), timeout=timeout_s, content=content, headers=headers
             )
         except httpx2.TimeoutException as error:
-            raise TimeoutError(f"no answer within {timeout_s:g} s") from error
+            raise TimeoutError(f"no answer within {timeout_s:.3g} s") from error
         except AnswerTooLong as error:
             raise AnswerTooLarge(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error), 0.0) from error
         except httpx2.HTTPError as error:
@@ -177,7 +177,9 @@ class Rest:
         """
         connections = self.connections
         return connections.retries.run(
-            lambda: connections.send(method, path, content, connections.timeout_s),
+            lambda limit_s: connections.send(
+                method, path, content, min(connections.timeout_s, limit_s)
+            ),
             repeat=self.repeat,
         )
 

@@ -1,6 +1,7 @@
 """Repeating requests while a server does not answer: one policy, and one limit for all requests of a command."""
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -8,8 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-LIMIT_S = 60.0
-"""Seconds without any answer after which a command fails."""
+LIMIT_S = 25.0
+"""Seconds without any answer after which a command fails, so that it ends within 30 seconds."""
+_LAST_TRY_S = 1.0
+"""Seconds that the last try of a request has at least."""
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 8.0
 """The waits grow between these limits, at random, so that many processes do not come back at the same moment."""
@@ -45,14 +48,14 @@ class Retries:
         """Create the policy. `address` is the address of the server for the log."""
         self._address = address
         self._has_answered = False
-        self._failing_since: float | None = None
-        """The time of the first failure since the last answer."""
+        self._deadline = math.inf
+        """The time at which the requests fail for good, counted from the first one without an answer."""
 
-    def run(self, request: Callable[[], _Result], *, repeat: bool) -> _Result:
+    def run(self, request: Callable[[float], _Result], *, repeat: bool) -> _Result:
         """Make a request, and return its result.
 
         Args:
-            request: Makes the request.
+            request: Makes the request, and receives the seconds that it may take at most.
             repeat: Whether to repeat it. A server that never answered may not exist, so only an answer that asks for
                 another try is then repeated.
         """
@@ -65,19 +68,30 @@ class Retries:
             before_sleep=self._log,
             reraise=True,
         )
-        result = policy(request)
+        for attempt in policy:
+            with attempt:
+                is_first = attempt.retry_state.attempt_number == 1
+                result = self._try(request, math.inf if is_first else self._left_s())
         self._has_answered = True
-        self._failing_since = None
+        self._deadline = math.inf
         return result
 
+    def _try(self, request: Callable[[float], _Result], limit_s: float) -> _Result:
+        began = time.monotonic()
+        try:
+            return request(limit_s)
+        except OSError:
+            self._deadline = min(self._deadline, began + LIMIT_S)
+            raise
+
+    def _left_s(self) -> float:
+        return max(_LAST_TRY_S, self._deadline - time.monotonic())
+
     def _may_pass(self, error: BaseException) -> bool:
-        if self._failing_since is None:
-            self._failing_since = time.monotonic()
         return may_pass(error) and (self._has_answered or isinstance(error, Refused))
 
     def _is_over(self, state: "RetryCallState") -> bool:
-        since = self._failing_since or time.monotonic()
-        return time.monotonic() + state.upcoming_sleep >= since + LIMIT_S
+        return time.monotonic() + state.upcoming_sleep >= self._deadline
 
     def _log(self, state: "RetryCallState") -> None:
         error = state.outcome.exception() if state.outcome else None
