@@ -84,6 +84,8 @@ async def test_many_tasks_end_in_one_clause_and_a_document_is_not_cut(parts: Par
         ("not web search, open the file", "open the file", ("not web search",)),
         ("don't hesitate to create a ticket", "don't hesitate to create a ticket", ()),
         ("do not be afraid to delete the file", "do not be afraid to delete the file", ()),
+        ("sum it up. Don't attempt to send it to Bo", "sum it up", ("Don't attempt to send it to Bo",)),
+        ("show invoices, don't allow me to delete them", "show invoices", ("don't allow me to delete them",)),
         ("not only create a ticket but also send an email", "not only create a ticket but also send an email", ()),
         ("no, use the other repository and list its issues", "no, use the other repository and list its issues", ()),
         ("list issues that are not in Jira", "list issues that are not in Jira", ()),

@@ -15,8 +15,18 @@ from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, Worker
 
-from orchestrator import Catalogue, Decision, McpConfig, OrchestratorPlugin, Router, RouteRequest, Tool, ToolCall
-from orchestrator.errors import InvalidConfig
+from orchestrator import (
+    Catalogue,
+    Decision,
+    Kind,
+    McpConfig,
+    OrchestratorPlugin,
+    Router,
+    RouteRequest,
+    Tool,
+    ToolCall,
+)
+from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
 from orchestrator.temporal.worker import resources as worker_resources
 from orchestrator.temporal.worker.resources import Resources
 from orchestrator.temporal.worker.servers_by_tenant import ServersByTenant
@@ -275,6 +285,35 @@ async def test_a_hanging_server_does_not_hold_a_first_route(tmp_path: Path, monk
             assert "were not searched" in unlisted
             await asyncio.sleep(0.1)
         assert "the tools of server 'hanging' were not searched: it is still being listed" in unlisted
+
+
+async def test_later_uses_of_a_catalogue_do_not_wait_for_a_hanging_server_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_resources, "LISTING_WAIT_S", 0.1)
+    resources = _with_new_server(tmp_path)
+    async with resources.held(), asyncio.timeout(20):
+        await resources.router_awaiting_listing(TENANT)
+        monkeypatch.setattr(worker_resources, "LISTING_WAIT_S", 100)
+        await resources.router_awaiting_listing(TENANT)
+
+
+async def test_a_call_of_a_server_that_is_still_listed_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_resources, "LISTING_WAIT_S", 0.1)
+    resources = _with_new_server(tmp_path)
+    async with resources.held(), asyncio.timeout(60):
+        call = ToolCall(tool=Tool(server="hanging", name="ask", description="Ask", kind=Kind.MCP), tenant=TENANT)
+        with pytest.raises(ServerUnavailable, match="server 'hanging' was not called: it is still being listed"):
+            await resources.of_catalogue(call)
+        unknown = replace(call, tool=replace(call.tool, server="other", hash=""))
+        named = ""
+        while "hanging" not in named:
+            await asyncio.sleep(0.1)
+            named = await _warnings(resources, await resources.router())
+        with pytest.raises(UnknownTool):
+            await resources.of_catalogue(unknown)
 
 
 async def _warnings(resources: Resources, router: Router) -> str:

@@ -7,8 +7,8 @@ Each sentence is a part, and so is a part behind an arrow. So is a part that beg
 "and", "&", "but" or "then". Quoted text is data. It is never split, and contains no instructions.
 
 An exclusion begins with "without", or with "don't", "never" or "not" at the start of a part. It ends at the next pause,
-or before "but" or "then". "Without X use Y" ends before "use". "Don't hesitate to create a ticket" excludes nothing:
-the action is behind "to".
+or before "but" or "then". "Without X use Y" ends before "use". A task that is only "Don't hesitate to create a ticket"
+excludes nothing: the action is behind "to".
 """
 
 import re
@@ -119,11 +119,14 @@ def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
 def exclusions(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of a text that exclude something, in characters."""
     unquoted = masked(text)
-    for exclusion in _EXCLUSION.finditer(unquoted):
+    found = list(_EXCLUSION.finditer(unquoted))
+    # If something else is requested, the action is excluded: "List the files. Don't try hard to delete them".
+    may_encourage = bool(found) and not terms(_EXCLUSION.sub(" ", unquoted))
+    for exclusion in found:
         is_about_action = not exclusion["thing"] and not exclusion["other"]
-        if is_about_action and _encourages(unquoted[exclusion.end("mark") : exclusion.end()]):
-            continue
-        yield exclusion.span()
+        behind_mark = unquoted[exclusion.end("mark") : exclusion.end()]
+        if not (may_encourage and is_about_action and _encourages(behind_mark)):
+            yield exclusion.span()
 
 
 def _encourages(text: str) -> bool:

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,25 @@ _CONNECTING = (
 """The modules that are otherwise imported at the first route, and at the first call of an MCP server."""
 
 
+@dataclass(slots=True)
+class _Listing:
+    """A running listing of a tenant's servers.
+
+    Attributes:
+        task: The task.
+        wait_until: The time of the event loop until which the tenant's routes wait for it.
+        unlisted: The servers that are not listed yet. None: they are not known yet.
+    """
+
+    task: asyncio.Task[None]
+    wait_until: float
+    unlisted: set[str] | None = None
+
+    def lacks(self, server: str) -> bool:
+        """Return True if the server may have tools that are not listed yet."""
+        return self.unlisted is None or server in self.unlisted
+
+
 class Resources:
     """The router, the executors, the MCP servers and the models of one plugin. Nothing opens before it is needed."""
 
@@ -69,10 +88,8 @@ class Resources:
         self._models: Models | None = None
         self._router: Router | None = None
         self._turns: dict[str, Turns] = {}
-        self._listings: dict[str, asyncio.Task[None]] = {}
+        self._listings: dict[str, _Listing] = {}
         """The listings that are running, by tenant."""
-        self._unlisted: dict[str, set[str]] = {}
-        """The servers of these listings that are not listed yet. Without an entry they are not known yet."""
         self._listed: set[str] = set()
         """The tenants whose servers have been listed."""
         # A worker may have no user folder.
@@ -209,21 +226,28 @@ class Resources:
     async def router_awaiting_listing(self, tenant: str) -> "Router":
         """Return the router, for a use of the tenant's catalogue.
 
-        Servers that the store does not know are listed first, once in this process. Concurrent callers wait for the
-        listing together, for at most LISTING_WAIT_S. It goes on afterwards, and failures of servers are logged.
+        Servers that the store does not know are listed first, once in this process. All callers in its first
+        LISTING_WAIT_S wait for the listing. Later callers do not, because a staged route or a call would wait many
+        times for a server that hangs. The listing goes on, and failures of servers are logged.
         """
         await self.router()  # Opening it is not part of the wait.
         if self._settings.lists_servers and tenant not in self._listed:
             listing = self._listings.get(tenant)
             if listing is None:
-                listing = asyncio.create_task(self._list_servers(tenant))
-                listing.add_done_callback(partial(self._end_listing, tenant))
-                self._listings[tenant] = listing
+                listing = self._begin_listing(tenant)
             # The listing goes on for the other routes if this one is cancelled.
-            ended, _ = await asyncio.wait([listing], timeout=LISTING_WAIT_S)
+            seconds = max(0.0, listing.wait_until - asyncio.get_running_loop().time())
+            ended, _ = await asyncio.wait([listing.task], timeout=seconds)
             for task in ended:
                 task.result()
         return await self.router()
+
+    def _begin_listing(self, tenant: str) -> _Listing:
+        task = asyncio.create_task(self._list_servers(tenant))
+        task.add_done_callback(partial(self._end_listing, tenant))
+        wait_until = asyncio.get_running_loop().time() + LISTING_WAIT_S
+        listing = self._listings[tenant] = _Listing(task, wait_until)
+        return listing
 
     async def _list_servers(self, tenant: str) -> None:
         """List the servers without stored tools. Only errors that are no ToolrouteErrors are raised."""
@@ -232,7 +256,7 @@ class Resources:
             stored = await (await self.router()).servers(tenant)
             missing = tuple(name for name in config.servers if name not in stored)
             unlisted = set(missing)
-            self._unlisted[tenant] = unlisted
+            self._listings[tenant].unlisted = unlisted
 
             def on_report(report: "ServerReport") -> None:
                 unlisted.discard(report.server)
@@ -250,23 +274,22 @@ class Resources:
 
     def _end_listing(self, tenant: str, listing: asyncio.Task[None]) -> None:
         del self._listings[tenant]
-        self._unlisted.pop(tenant, None)
         error = None if listing.cancelled() else listing.exception()
         if error is not None:  # Perhaps no route waits for it any more.
             logger.warning("the servers of tenant %r could not be listed", tenant, exc_info=error)
 
     def _listing_warnings(self, tenant: str) -> list[str]:
         """Return a warning for each server that is still being listed."""
-        if tenant not in self._listings:
+        listing = self._listings.get(tenant)
+        if listing is None:
             return []
-        unlisted = self._unlisted.get(tenant)
-        if unlisted is None:
+        if listing.unlisted is None:
             return [
                 "new servers were not searched: mcp_servers has not returned yet; try again soon"
             ]
         return [
             f"the tools of server {server!r} were not searched: {STILL_LISTED}"
-            for server in sorted(unlisted)
+            for server in sorted(listing.unlisted)
         ]
 
     async def limited(self, decision: "Decision") -> "Decision":
@@ -302,11 +325,23 @@ class Resources:
 
         Raises:
             UnknownTool: The tenant has no such tool.
+            ServerUnavailable: The tool's server is still being listed.
             ToolChanged: The tool's definition has changed, or its change waits to be accepted.
         """
         router = await self.router_awaiting_listing(call.tenant)
         key = call.tool.key
-        tool = (await router.engine.catalogue(call.tenant))[key]
+        # Before the catalogue is read, because the listing may end meanwhile.
+        listing = self._listings.get(call.tenant)
+        catalogue = await router.engine.catalogue(call.tenant)
+        try:
+            tool = catalogue[key]
+        except UnknownTool:
+            server = call.tool.server
+            if listing is not None and listing.lacks(server):
+                raise ServerUnavailable(
+                    f"server {server!r} was not called: {STILL_LISTED}"
+                ) from None
+            raise
         if not router.engine.serves(tool):
             raise UnknownTool(
                 f"tool {key!r} belongs to a server that this worker does not offer (only_servers)"
@@ -358,7 +393,7 @@ class Resources:
     async def close(self) -> None:
         """Close the router, the connections and the HTTP clients. A later call opens them again."""
         self._executors.close()
-        listings = list(self._listings.values())
+        listings = [listing.task for listing in self._listings.values()]
         for listing in listings:
             listing.cancel()
         await asyncio.gather(*listings, return_exceptions=True)
