@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rs_bpe import openai
 
-from orchestrator import Catalogue, Options, Router, RouteRequest, State, Tool, preset
+from orchestrator import Catalogue, Decision, Options, Router, RouteRequest, State, Tool, preset
 
 KEYWORD_ALONE = "semantic search did not run, so only keyword search was used: "
 """How the warning of a Decision without meaning begins. The reason follows."""
@@ -33,6 +33,11 @@ def taking(*required: str, **properties: str) -> dict[str, Any]:
 def sample() -> Catalogue:
     """The catalogue of `examples/tools.jsonl`."""
     return Catalogue.read(EXAMPLES / "tools.jsonl")
+
+
+def keys(decision: Decision) -> list[str]:
+    """The keys of the matches, best first."""
+    return [match.tool.key for match in decision.matches]
 
 
 @pytest.fixture(scope="module")

@@ -126,6 +126,9 @@ class Served:
         states: list[dict[str, Any]] = json.loads(content.text)
         return states
 
+    async def calls_in_flight(self, tenant: str = "org:1") -> int:
+        return sum(state["calls_in_flight"] for state in await self.states(tenant))
+
     async def replace(self, tenant: str, **servers: list[Tool]) -> None:
         """Replace the tenant's stored tools of these servers."""
         await asyncio.to_thread(self.store.replace_servers, tenant, servers)

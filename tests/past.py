@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from orchestrator import Catalogue, Decision, Outcome, Router, Store
+from orchestrator import Catalogue, Outcome, Router, Store
 from tests.catalogues import sample
 from tests.stores import shipped
 
@@ -26,10 +26,6 @@ async def taught(catalogue: Catalogue, tasks: list[str], used: str, *actors: str
     for number, task in enumerate(tasks):
         await router.record(task, used=[used], actor=actors[number % len(actors)] if actors else "")
     return router
-
-
-def keys(decision: Decision) -> list[str]:
-    return [match.tool.key for match in decision.matches]
 
 
 def filled(store: Store) -> Store:

@@ -13,7 +13,7 @@ from orchestrator.temporal.client.devserver import dev_server
 from tests.browser import chromium
 from tests.furnished import furnish, ui
 from tests.running import TENANT, plugin_over
-from tests.temporal import until, working
+from tests.temporal import until_step, working
 
 FOLDER = Path(__file__).parents[1] / "docs" / "ui"
 RUN = "toolroute-run-5d1c2f0a9b7e"
@@ -39,7 +39,7 @@ async def main() -> None:
         async with working(client, queue):
             request = RunRequest(task="Delete the file a.txt and add a note titled 'x'", tenant=TENANT)
             handle = await client.start_workflow("toolroute.run", request, id=RUN, task_queue=queue)
-            await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+            await until_step(handle, "s2", StepStatus.NEEDS_APPROVAL)
             async with ui(folder, "--config", "mcp.json", "--address", address) as (link, _), chromium() as browser:
                 page = await browser.new_page(viewport={"width": 1000, "height": 600}, color_scheme="light")
                 await page.goto(link)

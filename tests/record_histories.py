@@ -24,7 +24,7 @@ from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL, PUBLISH
 from tests.my_workflow import Assistant, Publish
 from tests.running import TENANT, LocalTools, plugin_over
-from tests.temporal import until, working
+from tests.temporal import until_step, working
 from tests.test_workflow_model import FILLED, PLANNED, STEPS, TASK
 
 FOLDER = Path(__file__).parent / "histories"
@@ -60,10 +60,10 @@ async def _record(version: str, name: str, client: Client, workflow: str, given:
     """Write the history of the last execution, if it is not there yet."""
     handle = await client.start_workflow(workflow, given, id=f"recorded-{version}-{name}", task_queue=QUEUE)
     if name == "assisted":
-        waits = (await until(handle, "s2", StepStatus.NEEDS_APPROVAL)).steps[1]
+        waits = (await until_step(handle, "s2", StepStatus.NEEDS_APPROVAL)).steps[1]
         await handle.execute_update("toolroute.approve", {"step": "s2", "digest": waits.digest})
     if name == "cancelled":
-        await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+        await until_step(handle, "s2", StepStatus.NEEDS_APPROVAL)
         await handle.cancel()
     with suppress(WorkflowFailureError):
         await handle.result()

@@ -21,6 +21,17 @@ def model() -> Iterator[ScriptedModel]:
             CLIENTS.pop().close()
 
 
+@pytest.fixture
+def default_model(model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    """The model, which clients of OpenAI's library ask if they name no other one."""
+    from agents import set_tracing_disabled  # It takes a second, so other tests do not import it.
+
+    monkeypatch.setenv("OPENAI_BASE_URL", model.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    set_tracing_disabled(True)
+    return model
+
+
 def asking(model: ScriptedModel, *replies: Any) -> openai.OpenAI:
     """A client of the model, which gives these replies."""
     model.replies = list(replies)

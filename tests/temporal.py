@@ -13,6 +13,7 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.common import WorkerDeploymentVersion
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
+from temporalio.worker._workflow import _WorkflowWorker
 
 from orchestrator import Progress, StepStatus
 from tests.running import plugin_over
@@ -21,6 +22,22 @@ DEPLOYMENT = WorkerDeploymentConfig(
     version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False
 )
 """Given, so that a worker does not hash every imported module first (1 s)."""
+
+
+def give_workflows_time() -> None:
+    """Let every worker of this process compute for 20 s before Temporal calls it a deadlock.
+
+    Temporal allows 2 s and has no setting for it. A busy machine needs more, above all for imports.
+    """
+    start: Any = _WorkflowWorker.__init__
+
+    def start_patiently(worker: Any, **settings: Any) -> None:
+        start(worker, **settings)
+        if worker._deadlock_timeout_seconds is not None:  # None in debug mode, which searches no deadlocks.
+            worker._deadlock_timeout_seconds = 20
+
+    patient: Any = _WorkflowWorker
+    patient.__init__ = start_patiently
 
 
 @pytest.fixture
@@ -37,7 +54,7 @@ async def working(client: Client, task_queue: str, **settings: Any) -> AsyncIter
         yield worker
 
 
-async def until(handle: WorkflowHandle[Any, Any], step: str, status: StepStatus) -> Progress:
+async def until_step(handle: WorkflowHandle[Any, Any], step: str, status: StepStatus) -> Progress:
     """Return the progress of a run once the step has this status."""
     async with asyncio.timeout(120):
         while True:

@@ -32,7 +32,8 @@ from orchestrator.trust.approval_rules import needs_approval
 from tests.my_workflow import Waiting
 from tests.runner import Runner, Serve, statuses
 from tests.running import TENANT
-from tests.temporal import replays, until, working
+from tests.temporal import replays, until_step, working
+from tests.waiting import until
 
 ASKED = StepStatus.NEEDS_APPROVAL
 Tool(server="first", name="tool")  # Makes the checks of its fields, which hypothesis would count as slow generation.
@@ -122,8 +123,8 @@ async def asking(runner: Runner) -> AsyncIterator[tuple[WorkflowHandle[Any, RunR
     """Start a run with the default policy, in which two steps wait for approval. Return the first of them."""
     request = RunRequest(task="Delete the file a.txt and add a note titled 'x'", tenant=TENANT)
     handle = await runner.begin("toolroute.run", request, result_type=RunResult)
-    await until(handle, "s1", ASKED)
-    yield handle, (await until(handle, "s2", ASKED)).steps[0]
+    await until_step(handle, "s1", ASKED)
+    yield handle, (await until_step(handle, "s2", ASKED)).steps[0]
     await replays(await handle.fetch_history())
 
 
@@ -158,7 +159,7 @@ async def test_a_word_on_anything_but_the_call_that_waits_is_refused(
     with pytest.raises(WorkflowUpdateFailedError) as failure:
         await handle.execute_update("toolroute.approve", word)
     assert said in str(failure.value.cause)
-    assert (await until(handle, "s1", ASKED)).steps[0].digest == step.digest
+    assert (await until_step(handle, "s1", ASKED)).steps[0].digest == step.digest
     assert runner.local.calls == []
     await handle.terminate()
 
@@ -167,13 +168,13 @@ async def test_a_users_workflow_hears_the_word_of_its_own_run_only(serve: Serve)
     kept = {"workflow_runner": UnsandboxedWorkflowRunner(), "max_cached_workflows": 10}
     runner = await serve(None, Waiting, **kept)
     first, second = [await runner.begin(Waiting, f"Delete the file {name}.txt") for name in "ab"]
-    digest = (await until(first, "s1", ASKED)).steps[0].digest
-    other = (await until(second, "s1", ASKED)).steps[0].digest
+    digest = (await until_step(first, "s1", ASKED)).steps[0].digest
+    other = (await until_step(second, "s1", ASKED)).steps[0].digest
     for word in (["s1", other], ["s2", ""], ["s1", digest]):
         await first.signal(Waiting.say, args=word)
     assert await asyncio.wait_for(first.result(), 120) == ["done"]
     assert await first.query(Waiting.words) == [False, False, True]
-    assert (await until(second, "s1", ASKED)).steps[0].arguments == {"path": "b.txt"}
+    assert (await until_step(second, "s1", ASKED)).steps[0].arguments == {"path": "b.txt"}
     await second.cancel()
     assert runner.local.calls == [("delete_file", {"path": "a.txt"})]
 
@@ -208,10 +209,7 @@ async def test_the_example_of_own_handlers_answers_its_own_query_and_update(
         desk = await client.start_workflow(
             own_approval.Desk.run, "add a note titled 'rent'", id=uuid4().hex, task_queue=task_queue
         )
-        async with asyncio.timeout(150):
-            while not (waiting := await desk.query(own_approval.Desk.questions)):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        [step] = waiting
+        [step] = await until(lambda: desk.query(own_approval.Desk.questions))
         assert (step.tool, step.arguments) == ("add_note", {"title": "rent"})
         stale = Approval(step=step.step, digest="000000000000")
         assert await desk.execute_update(own_approval.Desk.decide, stale) is False

@@ -8,8 +8,9 @@ import pytest
 
 from orchestrator import Connections
 from tests.servers.byhand import HELLO
-from tests.servers.start import alive, config, entry, until
+from tests.servers.start import alive, config, entry
 from tests.user import User
+from tests.waiting import until
 
 SEARCH = {"name": "search", "arguments": {"query": "wait"}}
 ASKED = (

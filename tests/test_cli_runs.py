@@ -45,9 +45,10 @@ from tests.decisions import READ, decision
 from tests.my_workflow import Assistant, OwnHandlers, Plain
 from tests.runner import Runner, Serve
 from tests.running import TENANT, plugin_over
-from tests.temporal import DEPLOYMENT, replays, until, working
+from tests.temporal import DEPLOYMENT, replays, until_step, working
 from tests.test_plugin import Turned
 from tests.user import User
+from tests.waiting import until
 
 SECRET = "sk-4711-hunter2"
 TASK = f"Delete the file {SECRET}.txt and add a note titled 'x'"
@@ -56,8 +57,8 @@ TASK = f"Delete the file {SECRET}.txt and add a note titled 'x'"
 async def waiting(runner: Runner, tenant: str = TENANT) -> WorkflowHandle[Any, Any]:
     """Start a run of the tenant, in which two steps wait for approval."""
     handle = await runner.begin("toolroute.run", RunRequest(task=TASK, tenant=tenant))
-    await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
-    await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+    await until_step(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    await until_step(handle, "s2", StepStatus.NEEDS_APPROVAL)
     return handle
 
 
@@ -86,7 +87,7 @@ async def test_memo_and_details_say_how_a_run_stands_and_nothing_that_it_was_giv
     shown = await details(handle)
     assert shown.splitlines()[1] == "- s1 `files:delete_file`: needs approval"
     assert SECRET not in shown + str(memo)
-    for step in (await until(handle, "s2", StepStatus.NEEDS_APPROVAL)).steps:
+    for step in (await until_step(handle, "s2", StepStatus.NEEDS_APPROVAL)).steps:
         await approve(runner, handle, step.step, step.digest)
     await handle.result()
     described = await handle.describe()
@@ -155,7 +156,7 @@ async def test_an_operator_approves_refuses_and_cancels_by_command(
     code, out, err = await user.toolroute("run", "Delete the file a.txt and add a note titled 'x'", *there, *queue)
     run_id = out.strip()
     assert (code, err) == (0, f"run {run_id}\n")
-    await until(runner.client.get_workflow_handle(run_id), "s2", StepStatus.NEEDS_APPROVAL)
+    await until_step(runner.client.get_workflow_handle(run_id), "s2", StepStatus.NEEDS_APPROVAL)
     code, piped, _ = await said("show", run_id, "-o", "json")
     assert {step["digest"] for step in json.loads(piped)["progress"]["steps"]} == {""}
     shown = (await user.at_terminal("runs", "show", run_id, *there, early=b"", answers=[]))[1]
@@ -245,7 +246,7 @@ async def listed(runner: Runner, run_id: str) -> Any:
 async def test_a_run_in_a_users_own_workflow_is_listed_and_approved(serve: Serve) -> None:
     runner = await serve(plugin_over(), Plain)
     handle = await runner.begin(Plain, ["Delete the file a.txt"])
-    progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    progress = await until_step(handle, "s1", StepStatus.NEEDS_APPROVAL)
     found = await listed(runner, handle.id)
     assert found["workflow"] == "Plain"
     assert found["status"] == "waiting for approval"
@@ -266,11 +267,11 @@ async def test_a_run_in_a_users_own_workflow_is_listed_and_approved(serve: Serve
 async def test_runs_side_by_side_in_one_workflow_are_approved_by_digest(serve: Serve) -> None:
     runner = await serve(None, Plain)
     handle = await runner.begin(Plain, [f"Delete the file {name}" for name in ("a.txt", "b.txt", "c.txt|org:2")])
-    await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    await until_step(handle, "s1", StepStatus.NEEDS_APPROVAL)
     async with asyncio.timeout(120):
         while len((await runs(runner, "show", handle.id))["waiting"]) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-    progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    progress = await until_step(handle, "s1", StepStatus.NEEDS_APPROVAL)
     waiting = {step.arguments["path"]: step for step in progress.steps if step.digest}
     assert waiting.keys() == {"a.txt", "b.txt"}, "the run of another tenant is not shown"
     with pytest.raises(InvalidInput, match="waits in several runs"):
@@ -278,9 +279,7 @@ async def test_runs_side_by_side_in_one_workflow_are_approved_by_digest(serve: S
     await approve(runner, handle, "s1", waiting["b.txt"].digest)
     refusal = Approval(step="s1", digest=waiting["a.txt"].digest, allowed=False)
     await handle.execute_update("toolroute.approve", refusal)
-    async with asyncio.timeout(150):
-        while runner.local.calls != [("delete_file", {"path": "b.txt"})]:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    await until(lambda: runner.local.calls == [("delete_file", {"path": "b.txt"})])
     await handle.cancel()
     with pytest.raises(Exception, match="Workflow execution failed"):
         await handle.result()
@@ -290,7 +289,7 @@ async def test_runs_side_by_side_in_one_workflow_are_approved_by_digest(serve: S
 async def test_handlers_and_details_of_the_users_own_stay(serve: Serve) -> None:
     runner = await serve(plugin_over(), OwnHandlers)
     handle = await runner.begin(OwnHandlers, "Delete the file a.txt")
-    progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    progress = await until_step(handle, "s1", StepStatus.NEEDS_APPROVAL)
     assert (await details(handle)).splitlines() == ["mine"]
     word = Approval(step="s1", digest=progress.steps[0].digest)
     assert await handle.execute_update("toolroute.approve", word) is True
@@ -301,13 +300,11 @@ async def test_handlers_and_details_of_the_users_own_stay(serve: Serve) -> None:
 async def test_a_runs_changes_are_followed_to_its_end_across_continuations(runner: Runner) -> None:
     task = "Delete the file c.txt, then read the file a.txt, then read the file b.txt"
     handle = await runner.start(task, steps_per_run=1, approve="changes")
-    progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    progress = await until_step(handle, "s1", StepStatus.NEEDS_APPROVAL)
     output = io.StringIO()
     follow = ("runs", "show", handle.id, "--follow", "-o", "json", *there(runner))
     following = asyncio.create_task(command(*follow, output=output))
-    async with asyncio.timeout(120):
-        while "needs_approval" not in output.getvalue():  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    await until(lambda: "needs_approval" in output.getvalue())
     [waits] = [step for step in progress.steps if step.digest]
     await handle.execute_update("toolroute.approve", Approval(step=waits.step, digest=waits.digest))
     printed = await asyncio.wait_for(following, 120)
@@ -412,7 +409,7 @@ async def test_search_attributes_find_a_tenants_waiting_runs(serve: Serve) -> No
                 printed = await command("run", task, "--tenant", tenant, *detached)
                 ids.append(printed.strip())
             waits, _, done = map(plain.get_workflow_handle, ids)
-            await until(waits, "s1", StepStatus.NEEDS_APPROVAL)
+            await until_step(waits, "s1", StepStatus.NEEDS_APPROVAL)
             await done.result()
             async with asyncio.timeout(120):
                 query = f"ToolrouteTenant = '{TENANT}' AND ToolrouteWaiting = true"

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from tests.servers.start import alive, until
+from tests.servers.start import alive
 from tests.user import User, served
+from tests.waiting import until
 
 ENDED = WorkflowExecutionStatus.TERMINATED
 
@@ -57,7 +58,7 @@ async def test_a_terminals_interrupt_which_reaches_the_server_too_cancels_the_ru
     assert os.getpgid(process.pid) == process.pid
     await user.is_waiting()
     os.killpg(process.pid, signal.SIGINT)
-    _, err = await asyncio.wait_for(process.communicate(), 25)
+    _, err = await asyncio.wait_for(process.communicate(), 150)
     assert process.returncode == 130, err
     assert b"s1 plain:wait: outcome unknown" in err
 
@@ -72,9 +73,9 @@ async def test_a_terminal_that_closes_leaves_no_server_behind(user: User) -> Non
     servers = await asyncio.to_thread(_children, process.pid)
     assert servers
     os.killpg(process.pid, signal.SIGHUP)
-    await until(lambda: "ended early" in (user.path / "count").read_text(), 30)
+    await until(lambda: "ended early" in (user.path / "count").read_text())
     process.send_signal(signal.SIGTERM)  # A second one cuts nothing short.
-    _, err = await asyncio.wait_for(process.communicate(), 40)
+    _, err = await asyncio.wait_for(process.communicate(), 150)
     assert process.returncode == 128 + signal.SIGHUP, err
     assert not [pid for pid in servers if alive(pid)]
 
@@ -107,7 +108,7 @@ async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(u
             assert line, "the run ended"
     if times > 1:
         process.send_signal(signal.SIGINT)
-    out, err = await asyncio.wait_for(process.communicate(), 50)
+    out, err = await asyncio.wait_for(process.communicate(), 150)
     assert (process.returncode, out) == (130, b""), err
     assert b"Traceback" not in err
     if times > 1:  # whoever is in a hurry waits for no outcome

@@ -38,7 +38,7 @@ async def started(variables: Variables, *arguments: str) -> asyncio.subprocess.P
 async def printed(variables: Variables, *arguments: str) -> tuple[int | None, str, str]:
     """Exit code, standard output, standard error."""
     process = await started(variables, *arguments)
-    out, err = await asyncio.wait_for(process.communicate(), 90)
+    out, err = await asyncio.wait_for(process.communicate(), 150)
     return process.returncode, out.decode(), err.decode()
 
 

@@ -11,7 +11,8 @@ from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.mcp import pool
 from orchestrator.mcp.config.launch import passed
-from tests.servers.start import alive, config, entry, owners, until
+from tests.servers.start import alive, config, entry, owners
+from tests.waiting import until
 
 PLAIN = entry("quick.py")
 LIBRARY = entry("plain.py")

@@ -21,7 +21,8 @@ from orchestrator.errors import (
 )
 from orchestrator.mcp.listing.offers import Offer
 from orchestrator.mcp.server_requests import Host
-from tests.servers.start import alive, config, entry, owners, until
+from tests.servers.start import alive, config, entry, owners
+from tests.waiting import until
 
 PLAIN = entry("quick.py")
 

@@ -25,7 +25,8 @@ from orchestrator.errors import (
 from orchestrator.mcp.listing import changes
 from tests.loopback import served
 from tests.servers.byhand import HELLO, text, tool
-from tests.servers.start import config, free_port, owners, running, until
+from tests.servers.start import config, free_port, owners, running
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("mode", ["modern", "legacy"])

@@ -7,14 +7,10 @@ import pytest
 
 from orchestrator import Decision, Router, RouteRequest, Turn
 from orchestrator.pipeline.conversation import LEANING, earlier_texts
-from tests.catalogues import sample
+from tests.catalogues import keys, sample
 
 PULLS = "list the open pull requests of acme/api"
 WEATHER = "get the weather forecast of Rome and the air temperature there"
-
-
-def keys(decision: Decision) -> list[str]:
-    return [match.tool.key for match in decision.matches]
 
 
 def offer(decision: Decision) -> str:

@@ -7,7 +7,7 @@ import pytest
 from orchestrator import Options
 from orchestrator.cli.runs.temporal import connect, temporal_server
 from orchestrator.testing import dev_server
-from tests.servers.start import until
+from tests.waiting import until
 
 
 async def test_an_address_that_is_set_is_used_and_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

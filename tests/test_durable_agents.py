@@ -1,14 +1,13 @@
 """Durable agents of the frameworks' own Temporal plugins, with the tools of toolroute's catalogue."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-# pydantic-ai imports it within a workflow. A busy machine needs more than the two seconds that Temporal allows.
+# pydantic-ai imports it within a workflow task, which has ten seconds: too few on a busy machine.
 import openai.resources.responses.responses  # noqa: F401
 import pytest
-from agents import OpenAIProvider, set_tracing_disabled
+from agents import OpenAIProvider
 from pydantic_ai.durable_exec.temporal import AgentPlugin, PydanticAIPlugin
 from temporalio.client import Client, WorkflowHandle
 from temporalio.openai_agents import OpenAIAgentsPlugin
@@ -23,22 +22,14 @@ from orchestrator.integrations.pydantic_ai import CatalogueToolset
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.decisions import decision
 from tests.durable_agents import PYDANTIC, OpenAIDesk, PydanticDesk
-from tests.openai_api import OpenAIModel
 from tests.temporal import DEPLOYMENT, activities_of
 
+pytestmark = pytest.mark.usefixtures("default_model")
 TASK = "what is the weather like in Oslo?"
 WEATHER = ToolCalls([("current_weather", {"city": "Oslo"})])
-WRONG = ToolCalls([("current_weather", {"town": "Oslo"})])
+REPLIES = (ToolCalls([("current_weather", {"town": "Oslo"})]), WEATHER, "Grey.")
+"""Wrong arguments, right arguments, the answer."""
 OURS = ["toolroute.route", "toolroute.call_tool", "toolroute.call_tool"]
-
-
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
-    with OpenAIModel([WRONG, WEATHER, "Grey."]) as found:
-        monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "any")
-        set_tracing_disabled(True)
-        yield found
 
 
 async def told(
@@ -77,6 +68,7 @@ def check_model(model: ScriptedModel) -> None:
 async def test_a_durable_pydantic_ai_agent_calls_tools_of_the_catalogue(
     model: ScriptedModel, temporal_address: str
 ) -> None:
+    model.replies = [*REPLIES]
     answer, handle = await told(temporal_address, [PydanticAIPlugin()], [AgentPlugin(PYDANTIC)], PydanticDesk, TASK)
     assert answer == "Grey."
     check_model(model)
@@ -85,6 +77,7 @@ async def test_a_durable_pydantic_ai_agent_calls_tools_of_the_catalogue(
 
 @pytest.mark.slow
 async def test_a_durable_openai_agent_calls_tools_of_the_catalogue(model: ScriptedModel, temporal_address: str) -> None:
+    model.replies = [*REPLIES]
     plugins = [OpenAIAgentsPlugin(model_provider=OpenAIProvider(use_responses=False))]
     answer, handle = await told(temporal_address, plugins, [], OpenAIDesk, TASK, "never")
     assert answer == "Grey."

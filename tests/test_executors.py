@@ -64,6 +64,15 @@ async def test_a_function_that_returns_a_coroutine_is_awaited() -> None:
     assert (await executors.execute(call(READ, path="a.txt"))).text == "content of a.txt"
 
 
+async def test_a_null_for_an_optional_parameter_is_left_out() -> None:
+    def given(call: ToolCall) -> Any:
+        return dict(call.arguments)
+
+    noted = replace(AGENT, input_schema=schema("question", question=TEXT, note=TEXT), hash="")
+    result = await Executors({"agents:*": given}).execute(call(noted, question="why", note=None))
+    assert result.structured == {"question": "why"}
+
+
 async def test_a_function_that_exits_fails_its_call_alone() -> None:
     def leave(path: str) -> str:
         raise SystemExit(3)

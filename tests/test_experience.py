@@ -13,9 +13,9 @@ from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.experience.actors import newest, oldest_of_most
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.recalibrate import Claims, fitted
-from tests.catalogues import sample, tool
+from tests.catalogues import keys, sample, tool
 from tests.furnished import furnish
-from tests.past import FAR_OFF, JARGON, MEANT, keys, outcome, taught
+from tests.past import FAR_OFF, JARGON, MEANT, outcome, taught
 
 MAILS = [
     tool("gmail:send_message", "Send a mail to somebody"),

@@ -4,13 +4,12 @@ LangChain's quickstart, pydantic-ai's bank support, the Agents SDK's triage, Fas
 """
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from agents import Agent as OpenAIAgent, Runner, function_tool, set_tracing_disabled
+from agents import Agent as OpenAIAgent, Runner, function_tool
 from fastmcp import Client, FastMCP
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
@@ -26,16 +25,8 @@ from orchestrator.integrations.langchain import ToolRouterMiddleware
 from orchestrator.integrations.openai_agents import ToolRoutedModel
 from orchestrator.integrations.pydantic_ai import ToolRouting
 from orchestrator.testing import ScriptedModel, ToolCalls
-from tests.openai_api import OpenAIModel
 
-
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
-    with OpenAIModel() as found:
-        monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "any")
-        set_tracing_disabled(True)
-        yield found
+pytestmark = pytest.mark.usefixtures("default_model")
 
 
 @dataclass

@@ -3,13 +3,8 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-from mcp import Client
-
-from orchestrator import Approve, Connections, McpConfig, Router, Tool
-from orchestrator.server import initial_sync
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
+from orchestrator import Connections, Tool
+from tests.gateway import serving
 from tests.servers.start import config, entry, free_port, running, text_of
 
 
@@ -25,14 +20,8 @@ async def test_an_expired_listing_is_asked_for_again() -> None:
         await asyncio.wait_for(third.wait(), 150)
 
 
-async def test_a_parameter_arrives_as_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
+async def test_a_parameter_arrives_as_the_header(tmp_path: Path) -> None:
     port = free_port()
-    parsed = McpConfig.parse(config(it={"url": f"http://127.0.0.1:{port}/mcp"}))
-    call = {"tool": "it:store", "arguments": {"region": "eu-central"}}
-    async with (
-        running("hinting.py", port),
-        Gateway(parsed, Router(store=str(tmp_path / "store"))) as gateway,
-        Client(make_server(gateway, "local", Approve.NEVER)) as client,
-    ):
-        assert text_of(await client.call_tool("call_tool", call)) == "eu-central"
+    servers = config(it={"url": f"http://127.0.0.1:{port}/mcp"})
+    async with running("hinting.py", port), serving(tmp_path, servers) as served:
+        assert text_of(await served.call("it:store", {"region": "eu-central"})) == "eu-central"

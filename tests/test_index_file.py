@@ -37,7 +37,7 @@ QUERIES = ("refund a charge", "send an email, then read the file", "add it", "us
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store", embedder=shipped(), timeout_s=5)
+    store = Store(tmp_path / "store", embedder=shipped(), timeout_s=60)
     store.replace_servers("local", by_server([*sample(), *ODD, *MAIL]))
     store.replace_server(SHARED, "files", FILES)
     return store

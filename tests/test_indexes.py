@@ -9,15 +9,15 @@ import pytest
 
 from orchestrator import Options, Router, RouteRequest, Store
 from orchestrator.errors import InvalidCatalogue
-from tests.servers.start import until
 from tests.stores import FILES, MAIL, SHARED, shipped
+from tests.waiting import until
 
 
 class CountingStore(Store):
     """A store that counts its loads, and holds them up until `gate` is set."""
 
     def __init__(self, place: str | Path = "") -> None:
-        super().__init__(place, embedder=shipped(), timeout_s=5)
+        super().__init__(place, embedder=shipped(), timeout_s=60)
         self.loads, self.gate = 0, threading.Event()
         self.gate.set()
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from agents import Agent as OpenAIAgent, ModelBehaviorError, Runner, function_tool, set_tracing_disabled
+from agents import Agent as OpenAIAgent, ModelBehaviorError, Runner, function_tool
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 from langchain.agents import create_agent
@@ -35,21 +35,12 @@ from orchestrator.integrations.pydantic_ai import ToolRouting, catalogue_of
 from orchestrator.integrations.toolbox import Toolbox
 from orchestrator.testing import ModelRequest, Reply, ScriptedModel, ToolCalls
 from tests.agent_workflow import AGENT, LOST, TOOLS, Assistant, Lost
-from tests.openai_api import OpenAIModel
 from tests.past import JARGON
 
+pytestmark = pytest.mark.usefixtures("default_model")
 WEATHER = ToolCalls([("current_weather", {"city": "Oslo"})])
 NOWHERE = "http://127.0.0.1:9"
 """A port where no store listens."""
-
-
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
-    with OpenAIModel() as found:
-        monkeypatch.setenv("OPENAI_BASE_URL", found.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "any")
-        set_tracing_disabled(True)
-        yield found
 
 
 def script(model: ScriptedModel, *replies: Reply) -> None:

@@ -15,7 +15,8 @@ from orchestrator.mcp.listing import changes
 from orchestrator.mcp.transports.http_client import repaired_line
 from orchestrator.mcp.transports.json_repair import repaired
 from orchestrator.store.tools.tool_records import stored_tool, tool_payload
-from tests.servers.start import config, entry, free_port, running, until
+from tests.servers.start import config, entry, free_port, running
+from tests.waiting import until
 
 
 async def test_tools_that_cannot_be_read_are_named_once_and_take_no_other_away(

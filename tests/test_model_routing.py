@@ -18,7 +18,7 @@ from orchestrator import Catalogue, Decision, Models, Options, Pipeline, Router,
 from orchestrator.errors import InvalidConfig
 from orchestrator.temporal.workflow import payload
 from orchestrator.testing import Billed, Fault, ModelRequest, Raw, Refusal, ScriptedModel, Slow, http_answer
-from tests.catalogues import sample, tool
+from tests.catalogues import keys, sample, tool
 from tests.loopback import served
 from tests.running import LocalTools, plugin_over
 from tests.stores import shipped
@@ -58,10 +58,6 @@ async def routing(
 async def plain(task: str, tools: Sequence[Any] = ()) -> Decision:
     """The Decision without any model."""
     return await Router(Catalogue(tools) if tools else sample(), embedder=EMBEDDER).route(task)
-
-
-def keys(decision: Decision) -> list[str]:
-    return [match.tool.key for match in decision.matches]
 
 
 def alike(one: Decision, other: Decision) -> bool:

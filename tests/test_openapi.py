@@ -13,7 +13,6 @@ from starlette.routing import Route
 
 from orchestrator import Catalogue, OpenApiExecutor, Router, ToolCall
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidConfig
-from orchestrator.temporal.worker.executors import Executors
 from tests.loopback import served
 
 ISSUE = {"type": "object", "required": ["title"], "properties": {"title": {"type": "string"}, "of": {"$ref": "#/x/Of"}}}
@@ -54,24 +53,6 @@ API: dict[str, Any] = {
         },
     },
 }
-OLDER = {
-    "swagger": "2.0",
-    "info": {"title": "Pets"},
-    "host": "pets.example",
-    "basePath": "/v2",
-    "paths": {
-        "/pets": {
-            "post": {
-                "parameters": [
-                    {"name": "kind", "in": "query", "type": "string", "enum": ["cat"]},
-                    {"name": "pet", "in": "body", "schema": {"properties": {"name": {"type": "string"}}}},
-                ]
-            }
-        }
-    },
-}
-
-
 TEXT = {"type": "string"}
 
 
@@ -83,64 +64,34 @@ def operation(*parameters: dict[str, Any], body: str = "", fields: Any = None, *
     return {"openapi": "3.0.0", "info": {"title": "x"}, "paths": {"/do": {"post": made}}, **others}
 
 
+def older(*parameters: dict[str, Any], **others: Any) -> dict[str, Any]:
+    """The same in version 2.0, which gives a body as a parameter."""
+    paths = {"/do": {"post": {"operationId": "do", "parameters": list(parameters)}}}
+    return {"swagger": "2.0", "info": {"title": "x"}, "paths": paths, **others}
+
+
 IDS = {"name": "ids", "schema": {"type": "array", "items": TEXT}}
 WHERE = {"name": "where", "in": "query", "schema": {"type": "object"}}
 INTEGERS = {"type": "object", "additionalProperties": {"type": "integer"}}
 AS_JSON = {"name": "ids", "in": "query", "content": {"application/json": {"schema": INTEGERS}}}
 AS_TEXT = {"name": "ids", "content": {"application/json": {"schema": TEXT}}}
 TENANT = {"name": "tenant", "in": "query", "schema": TEXT}
-IN_QUERY = {"components": {"securitySchemes": {"k": {"type": "apiKey", "in": "query", "name": "api_key"}}}}
-COOKIE = {
-    "components": {"securitySchemes": {"session": {"type": "apiKey", "in": "cookie", "name": "sid"}}},
-    "security": [{"session": []}],
-}
-TWO_COOKIES = {
-    "components": {
-        "securitySchemes": {
-            "session": {"type": "apiKey", "in": "cookie", "name": "sid"},
-            "form": {"type": "apiKey", "in": "cookie", "name": "csrf"},
-        }
-    },
-    "security": [{"session": [], "form": []}],
-}
 
 
 def argument(place: str, name: str) -> dict[str, Any]:
     return {"name": name, "in": place, "schema": TEXT}
 
 
-def keyed(place: str, name: str = "key") -> dict[str, Any]:
-    scheme = {"type": "apiKey", "in": place, "name": name}
-    return {"components": {"securitySchemes": {"k": scheme}}, "security": [{"k": []}]}
+def keyed(place: str, *names: str) -> dict[str, Any]:
+    """Security by keys with these names in one place of the request."""
+    schemes = {name: {"type": "apiKey", "in": place, "name": name} for name in names}
+    return {"components": {"securitySchemes": schemes}, "security": [{name: [] for name in names}]}
 
 
 LIMITS = {"limits": {"properties": {"max": {"type": "integer"}}}, "ok": {"type": "boolean"}, "tags": {"type": "array"}}
-OLDER_FORM = {
-    "swagger": "2.0",
-    "info": {"title": "x"},
-    "paths": {
-        "/do": {"post": {"operationId": "do", "parameters": [{"name": "a", "in": "formData", "type": "string"}]}}
-    },
-}
-OLDER_BODY = {
-    "swagger": "2.0",
-    "info": {"title": "x"},
-    "consumes": ["*/*"],
-    "paths": {
-        "/do": {
-            "post": {
-                "operationId": "do",
-                "parameters": [
-                    {
-                        "name": "it",
-                        "in": "body",
-                        "schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}},
-                    }
-                ],
-            }
-        }
-    },
-}
+OLDER_FORM = older({"name": "a", "in": "formData", "type": "string"})
+OK = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+OLDER_BODY = older({"name": "it", "in": "body", "schema": OK}, consumes=["*/*"])
 
 
 class Api:
@@ -155,16 +106,13 @@ class Api:
         path = f"{request.method} {request.scope['raw_path'].decode()}"
         return JSONResponse({"path": path, "query": str(request.query_params), "body": body.decode(), **sent})
 
-    async def call(self, tool: str, credentials: dict[str, str], **arguments: Any) -> Any:
-        return await self.call_of(API, tool, OpenApiExecutor(API, url=self.url, credentials=credentials), arguments)
-
-    async def call_of(
-        self, document: dict[str, Any], name: str, executor: OpenApiExecutor, arguments: dict[str, Any]
-    ) -> Any:
-        chosen = Catalogue.from_openapi(document, server="issue-desk")[f"issue-desk:{name}"]
-        result = await Executors({"issue-desk:*": executor}).execute(
-            ToolCall(tenant="local", tool=chosen, arguments=arguments)
-        )
+    async def call(self, document: dict[str, Any], arguments: dict[str, Any], tool: str = "do", **settings: Any) -> Any:
+        """Call an operation. `settings`: those of the executor, which has a secret for each scheme by default."""
+        schemes = document.get("components", {}).get("securitySchemes", {})
+        credentials = {scheme: f"s3cret-{scheme}" for scheme in schemes}
+        executor = OpenApiExecutor(document, **{"url": self.url, "credentials": credentials, **settings})
+        chosen = Catalogue.from_openapi(document, server="desk")[f"desk:{tool}"]
+        result = await executor.execute(ToolCall(tenant="local", tool=chosen, arguments=arguments))
         await executor.aclose()
         return result.structured
 
@@ -191,10 +139,12 @@ def test_operations_become_tools_with_one_schema_each() -> None:
 
 
 def test_a_description_of_version_2_has_its_address_and_fields() -> None:
-    (tool,) = Catalogue.from_openapi(OLDER, server="zoo")
-    assert tool.key == "zoo:post_pets"
+    pet = {"name": "pet", "in": "body", "schema": {"properties": {"name": TEXT}}}
+    document = older({"name": "kind", "in": "query", "type": "string"}, pet, host="pets.example", basePath="/v2")
+    (tool,) = Catalogue.from_openapi(document, server="zoo")
+    assert tool.key == "zoo:do"
     assert list((tool.input_schema or {})["properties"]) == ["kind", "name"]
-    assert OpenApiExecutor(OLDER).url == "https://pets.example/v2"
+    assert OpenApiExecutor(document).url == "https://pets.example/v2"
 
 
 def test_a_file_with_a_description_is_a_catalogue(tmp_path: Path) -> None:
@@ -206,17 +156,18 @@ def test_a_file_with_a_description_is_a_catalogue(tmp_path: Path) -> None:
 
 async def test_a_call_fills_path_query_and_headers(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DESK_KEY", "s3cret-key")
-    answer = await api.call("issues_list", {"key": "${DESK_KEY}"}, owner="../a b", page=2)
+    arguments = {"owner": "../a b", "page": 2}
+    answer = await api.call(API, arguments, "issues_list", credentials={"key": "${DESK_KEY}"})
     assert answer["path"] == "GET /repos/..%2Fa%20b/issues"
     assert answer["query"] == "page=2"
     assert answer["x-key"] == "***"
 
 
 async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
-    answer = await api.call("issues_create", {"web": "token-1234"}, owner="a", title="Broken")
+    answer = await api.call(API, {"owner": "a", "title": "Broken"}, "issues_create")
     assert json.loads(answer["body"]) == {"title": "Broken"}
     assert answer["authorization"] == "Bearer ***"
-    answer = await api.call("delete_repos_owner_issues", {}, owner="a", body=[1, 2])
+    answer = await api.call(API, {"owner": "a", "body": [1, 2]}, "delete_repos_owner_issues")
     assert json.loads(answer["body"]) == [1, 2]
 
 
@@ -245,7 +196,6 @@ async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
         (operation({**IDS, "in": "query"}), {"ids": ["1", "2"]}, {"query": "ids=1&ids=2"}),
         (operation({**IDS, "in": "query", "explode": False}), {"ids": ["1", "2"]}, {"query": "ids=1%2C2"}),
         (operation({**IDS, "in": "header"}), {"ids": ["1", "2"]}, {"ids": "1,2"}),
-        (operation({**IDS, "in": "query", "explode": False}), {"ids": None}, {"query": ""}),
         (operation(WHERE), {"where": {"a": 1, "b": ["x", "y"]}}, {"query": "a=1&b=x&b=y"}),
         (operation({**WHERE, "style": "deepObject"}), {"where": {"a": 1}}, {"query": "where%5Ba%5D=1"}),
         (operation({**WHERE, "explode": False}), {"where": {"a": 1, "b": "x"}}, {"query": "where=a%2C1%2Cb%2Cx"}),
@@ -265,11 +215,15 @@ async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
             {"body": "<it/>"},
             {"content-type": "application/xml", "body": "<it/>"},
         ),
-        (operation(**COOKIE), {}, {"cookie": "sid=***"}),
-        (operation(**TWO_COOKIES), {}, {"cookie": "sid=***; csrf=***"}),
+        (operation(**keyed("cookie", "sid")), {}, {"cookie": "sid=***"}),
+        (operation(**keyed("cookie", "sid", "csrf")), {}, {"cookie": "sid=***; csrf=***"}),
         # A model's argument does not stand before the credential of the same name.
-        (operation(argument("header", "Cookie"), **COOKIE), {"Cookie": "sid=mine"}, {"cookie": "sid=***"}),
-        (operation(argument("query", "Key"), **keyed("query")), {"Key": "mine"}, {"query": "key=***"}),
+        (
+            operation(argument("header", "Cookie"), **keyed("cookie", "sid")),
+            {"Cookie": "sid=mine"},
+            {"cookie": "sid=***"},
+        ),
+        (operation(argument("query", "Key"), **keyed("query", "key")), {"Key": "mine"}, {"query": "key=***"}),
         (operation(argument("header", "X-KEY"), **keyed("header", "x-key")), {"X-KEY": "mine"}, {"x-key": "***"}),
         (operation(AS_JSON), {"ids": {"a": 1}}, {"query": "ids=%7B%22a%22%3A1%7D"}),
         (operation({**AS_JSON, "in": "header"}), {"ids": {"a": 1}}, {"ids": '{"a":1}'}),
@@ -279,16 +233,13 @@ async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
 async def test_a_call_is_sent_in_the_form_of_its_operation(
     api: Api, document: dict[str, Any], arguments: dict[str, Any], sent: dict[str, str]
 ) -> None:
-    schemes = document.get("components", {}).get("securitySchemes", {})
-    credentials = {scheme: f"s3cret-{scheme}" for scheme in schemes}
-    executor = OpenApiExecutor(document, url=api.url, credentials=credentials)
-    answer = await api.call_of(document, "do", executor, arguments)
+    answer = await api.call(document, arguments)
     assert answer | sent == answer
 
 
 async def test_a_multipart_body_has_a_part_for_each_field(api: Api) -> None:
     document = operation(body="multipart/form-data", fields={"note": TEXT, "file": {**TEXT, "format": "binary"}})
-    answer = await api.call_of(document, "do", OpenApiExecutor(document, url=api.url), {"note": "n", "file": "content"})
+    answer = await api.call(document, {"note": "n", "file": "content"})
     assert answer["content-type"].startswith("multipart/form-data; boundary=")
     assert 'name="note"\r\n\r\nn\r\n' in answer["body"]
     assert 'name="file"\r\n\r\ncontent\r\n' in answer["body"]
@@ -297,12 +248,12 @@ async def test_a_multipart_body_has_a_part_for_each_field(api: Api) -> None:
 async def test_an_address_has_its_variables_and_an_operation_its_own(api: Api) -> None:
     template = {"url": "{place}/v2", "variables": {"place": {"default": api.url}}}
     document = operation(servers=[template])
-    assert (await api.call_of(document, "do", OpenApiExecutor(document), {}))["path"] == "POST /v2/do"
+    assert (await api.call(document, {}, url=""))["path"] == "POST /v2/do"
     document["paths"]["/do"]["servers"] = [{"url": f"{api.url}/own"}]
-    assert (await api.call_of(document, "do", OpenApiExecutor(document), {}))["path"] == "POST /own/do"
-    assert (await api.call_of(document, "do", OpenApiExecutor(document, url=api.url), {}))["path"] == "POST /do"
+    assert (await api.call(document, {}, url=""))["path"] == "POST /own/do"
+    assert (await api.call(document, {}))["path"] == "POST /do"
     document["paths"]["/do"]["servers"] = [{"url": "/other"}]
-    assert (await api.call_of(document, "do", OpenApiExecutor(document), {}))["path"] == "POST /other/do"
+    assert (await api.call(document, {}, url=""))["path"] == "POST /other/do"
 
 
 def test_a_model_is_not_asked_for_what_it_cannot_send() -> None:
@@ -325,11 +276,10 @@ async def test_a_field_of_an_object_is_not_sent_as_another_parameter(
     api: Api, parameter: dict[str, Any], fields: dict[str, Any], message: str
 ) -> None:
     literal = {**TENANT, "name": "where[max]"}
-    document = operation(parameter, TENANT, literal, security=[{"k": []}], **IN_QUERY)
-    executor = OpenApiExecutor(document, url=api.url, credentials={"k": "s3cret-key"})
+    document = operation(parameter, TENANT, literal, **keyed("query", "api_key"))
     with pytest.raises(InvalidArguments, match=message):
-        await api.call_of(document, "do", executor, {"where": fields, "tenant": "mine"})
-    answer = await api.call_of(document, "do", executor, {"where": {"free": 1}, "tenant": "mine", "where[max]": "2"})
+        await api.call(document, {"where": fields, "tenant": "mine"})
+    answer = await api.call(document, {"where": {"free": 1}, "tenant": "mine", "where[max]": "2"})
     assert "free" in answer["query"]
 
 
@@ -337,7 +287,7 @@ async def test_a_field_of_an_object_is_not_sent_as_another_parameter(
 async def test_a_header_that_http_cannot_send_is_refused(api: Api, value: str) -> None:
     document = operation(argument("header", "ids"))
     with pytest.raises(InvalidArguments, match="'ids' is sent as a header: give ASCII text"):
-        await api.call_of(document, "do", OpenApiExecutor(document, url=api.url), {"ids": value})
+        await api.call(document, {"ids": value})
 
 
 def test_the_schema_of_a_parameter_may_stand_in_its_content() -> None:

@@ -14,10 +14,10 @@ import pytest
 from orchestrator import Options, Router, Store, Use
 from orchestrator.errors import StoreBusy
 from orchestrator.store.tools.tool_points import collection_of
-from tests.catalogues import sample, tool
-from tests.past import JARGON, MEANT, filled, keys, outcome, stored
-from tests.servers.start import until
+from tests.catalogues import keys, sample, tool
+from tests.past import JARGON, MEANT, filled, outcome, stored
 from tests.stores import embedder_of, shipped, smaller_model, watched_embedder
+from tests.waiting import until
 
 
 async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(store: Store) -> None:

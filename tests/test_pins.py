@@ -18,7 +18,8 @@ from orchestrator.trust.audit import Audit
 from orchestrator.trust.definition_changes import quarantined
 from tests.catalogues import taking, tool
 from tests.command_line import Run, digest_at_terminal, trusting
-from tests.servers.start import config, entry, text_of
+from tests.redefined import Redefined
+from tests.servers.start import config, text_of
 from tests.test_serve_approvals import asking
 from tests.ui_pages import started, visitor_of
 
@@ -122,22 +123,13 @@ WIPE = (
 )
 
 
-class Rug:
-    """A server's present definitions, and the calls that reached it."""
+class Rug(Redefined):
+    """A server whose definitions change, and the commands that a user gives."""
 
     def __init__(self, folder: Path, toolroute: Run) -> None:
+        super().__init__(folder, FETCH)
         self._folder, self._toolroute = folder, toolroute
-        self._file, self._calls = folder / "definitions.json", folder / "calls"
-        self.entry = entry("redefined.py", DEFINITIONS=str(self._file), COUNT_FILE=str(self._calls))
         self.store = str(folder / "store")
-        self.lists(FETCH)
-
-    def lists(self, *tools: dict[str, Any]) -> None:
-        self._file.write_text(json.dumps(tools))
-
-    @property
-    def calls(self) -> int:
-        return len(self._calls.read_text().splitlines()) if self._calls.exists() else 0
 
     def where(self, tenant: str) -> tuple[str, ...]:
         return ("--store", self.store, "--tenant", tenant)
@@ -229,7 +221,7 @@ async def served(rug: Rug, folder: Path, *answers: Any, policy: Approve = Approv
 async def test_a_tool_that_comes_back_by_notification_is_compared_with_its_pin(
     rug: Rug, tmp_path: Path, beside: list[dict[str, Any]]
 ) -> None:
-    rug.entry = {**rug.entry, "env": {**rug.entry["env"], "TELLS": "yes"}}
+    rug.entry["args"][-1] = "tells"
     rug.lists(FETCH, *beside)
     no: Any = ("decline", {})
     async with asking(tmp_path, "auto", no, web=rug.entry) as (client, asked, served):
@@ -253,28 +245,28 @@ async def test_a_tool_that_comes_back_by_notification_is_compared_with_its_pin(
         rug.lists(PULLED, *beside)
         found = await until("look", *others)
         assert [own.key for own in found if "quarantined" in own.labels] == ["web:look"]
-        assert ("did not approve" in await call(), rug.calls) == (True, 1)
+        assert ("did not approve" in await call(), len(rug.calls)) == (True, 1)
         assert "has changed since it was accepted" in asked[-1].message
 
 
 async def test_serve_asks_about_a_tool_that_is_not_what_it_was(rug: Rug, tmp_path: Path) -> None:
     no: Any = ("decline", {})
     async with served(rug, tmp_path, no, no) as (call, asked):
-        assert (await call(), rug.calls) == ("done", 1)
+        assert (await call(), len(rug.calls)) == ("done", 1)
     rug.lists(PULLED)
     async with served(rug, tmp_path, no, no) as (call, asked):
         for _ in range(2):
-            assert ("did not approve" in await call(), rug.calls) == (True, 1)
+            assert ("did not approve" in await call(), len(rug.calls)) == (True, 1)
         assert "has changed since it was accepted" in asked[-1].message
         assert asked[-1].requested_schema["properties"] == {}, "no approval of it lasts"
         rug.lists(FETCH)
-        assert (await call(), rug.calls, len(asked)) == ("done", 2, 2)
+        assert (await call(), len(rug.calls), len(asked)) == ("done", 2, 2)
     rug.lists(PULLED)
     async with served(rug, tmp_path) as (call, _):
         await call()
         assert "toolroute tools accept web:look --tenant org:1" in await call()
     async with served(rug, tmp_path, policy=Approve.NEVER) as (call, _):
-        assert (await call(), rug.calls) == ("done", 3)
+        assert (await call(), len(rug.calls)) == ("done", 3)
 
 
 async def test_a_tool_that_was_allowed_and_is_changed_back_is_called_at_once(rug: Rug, tmp_path: Path) -> None:
@@ -350,11 +342,11 @@ async def accept_on_its_page(rug: Rug, folder: Path) -> None:
 
 async def test_a_tool_that_takes_anothers_place_is_asked_about(rug: Rug, tmp_path: Path) -> None:
     async with served(rug, tmp_path) as (call, _):
-        assert (await call(), rug.calls) == ("done", 1)
+        assert (await call(), len(rug.calls)) == ("done", 1)
     rug.lists({**PULLED, "name": "wipe", "_meta": {"toolroute/relations": [{"type": "replaces", "to": "look"}]}})
     async with served(rug, tmp_path, ("decline", {}), ("decline", {})) as (call, asked):
         said = [await call() for _ in range(3)]
-        assert ("'web:look' was renamed to 'web:wipe'" in said[0], rug.calls) == (True, 1)
+        assert ("'web:look' was renamed to 'web:wipe'" in said[0], len(rug.calls)) == (True, 1)
         assert ("did not approve" in said[2], [one.message for one in asked]) == (
             True,
             [WIPE] * 2,
@@ -369,4 +361,7 @@ async def test_a_call_that_the_live_server_calls_destructive_is_sent_once(
         assert await call() == "done"
     rug.lists({**PULLED, "description": "Fetch the page of an address, and end here"})
     async with served(rug, tmp_path, ("accept", {}), policy=policy) as (call, _):
-        assert ("OutcomeUnknown: web:look was sent, and its answer was lost" in await call(), rug.calls) == (True, 2)
+        assert ("OutcomeUnknown: web:look was sent, and its answer was lost" in await call(), len(rug.calls)) == (
+            True,
+            2,
+        )

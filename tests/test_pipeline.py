@@ -18,7 +18,7 @@ from orchestrator.pipeline.fusion import fuse
 from orchestrator.pipeline.legs.keyword import keyword
 from orchestrator.pipeline.legs.semantic import semantic
 from orchestrator.pipeline.selection.select import select
-from tests.catalogues import PRESETS, sample, tool
+from tests.catalogues import PRESETS, keys, sample, tool
 from tests.pages import ROOT, printed, python_of
 
 DEFAULT = preset("default")
@@ -76,7 +76,7 @@ async def test_a_fusion_and_a_selection_are_exchanged() -> None:
     orders = []
     for fusion in (Fusion.LEARNT, Fusion.RRF):
         pipeline = replace(DEFAULT, gate=lambda state: False, fusion=partial(fuse, default=fusion))
-        orders.append([match.tool.key for match in (await routed(pipeline, vague)).matches])
+        orders.append(keys(await routed(pipeline, vague)))
     assert orders[0] != orders[1]
 
 
@@ -243,7 +243,7 @@ async def test_a_leg_or_refiner_that_fails_is_named_and_the_others_answer(stage:
     plain = await routed(DEFAULT)
     leg = await routed(replace(DEFAULT, first=(*DEFAULT.first, stage)))
     refiner = await routed(replace(DEFAULT, refiners=(*DEFAULT.refiners, stage)))
-    assert [match.tool.key for match in leg.matches] == [match.tool.key for match in plain.matches]
+    assert keys(leg) == keys(plain)
     assert [match.probability for match in refiner.matches] == [match.probability for match in plain.matches]
     assert re.fullmatch(f"(leg )?{why}.*", leg.warnings[0])
     if stage is not loud:  # Nothing reads lists any more when refiners run.
@@ -293,7 +293,7 @@ async def test_stages_leave_the_event_loop_over_a_large_catalogue() -> None:
         async with Router(catalogue, pipeline=pipeline) as router:
             found.append(await router.route("do the thing with the number 7", limit=3))
     assert seen == [False, False, True, True]
-    assert [match.tool.key for match in found[0].matches] == [match.tool.key for match in found[1].matches]
+    assert keys(found[0]) == keys(found[1])
 
 
 async def test_the_leg_of_the_page_votes(tmp_path: Path) -> None:

@@ -34,8 +34,9 @@ from tests.decisions import NOW
 from tests.my_workflow import Assistant
 from tests.runner import Serve
 from tests.running import SERVERS, TENANT, plugin_over
-from tests.servers.start import config, entry, until
+from tests.servers.start import config, entry
 from tests.temporal import DEPLOYMENT, working
+from tests.waiting import until
 
 
 async def routed(client: Client, task_queue: str) -> Decision:

@@ -21,7 +21,7 @@ from orchestrator import (
 )
 from orchestrator.index.index import Index
 from orchestrator.testing import ScriptedModel
-from tests.catalogues import EXAMPLES, taking, tool
+from tests.catalogues import EXAMPLES, keys, taking, tool
 from tests.command_line import Run
 from tests.decisions import plan_without_model
 
@@ -46,7 +46,7 @@ def match_of(decision: Decision, key: str) -> Match | None:
 @pytest.mark.parametrize("hint", list(RouteHint))
 async def test_the_tool_that_gives_an_identifier_stands_behind_the_one_that_requires_it(hint: RouteHint) -> None:
     decision = await routed("post a message that lunch is ready", route_hint=hint, limit=2)
-    assert [match.tool.key for match in decision.matches] == ["chat:post_message", "chat:list_channels"]
+    assert keys(decision) == ["chat:post_message", "chat:list_channels"]
     first, second = decision.matches
     assert second.probability < first.probability
     # The evidence is of before the confidence limits the probabilities.
@@ -66,9 +66,9 @@ async def test_real_tasks_get_the_tool_that_looks_up_what_they_name(
     router: Router, task: str, first: str, second: str
 ) -> None:
     decision = await router.route(RouteRequest(query=task, tenant="local", limit=3))
-    keys = [match.tool.key for match in decision.matches]
-    assert keys[0] == first
-    assert second in keys
+    found = keys(decision)
+    assert found[0] == first
+    assert second in found
 
 
 async def test_what_the_task_says_itself_or_an_earlier_turn_looked_up_needs_no_other_tool() -> None:
@@ -89,7 +89,7 @@ async def test_filters_leave_out_what_a_tool_requires() -> None:
     posting = tool(POST.key, POST.description, input_schema=POST.input_schema, labels={"maturity": "stable"})
     async with Router(Catalogue([posting, listing, *OTHERS])) as router:
         request = RouteRequest(query="post a message", tenant="local", filters={"maturity": "stable"})
-        assert [match.tool.key for match in (await router.route(request)).matches] == ["chat:post_message"]
+        assert keys(await router.route(request)) == ["chat:post_message"]
 
 
 async def test_what_gives_an_identifier_is_not_planned_in_place_of_what_was_asked_for() -> None:

@@ -12,7 +12,7 @@ from orchestrator.index.index import Index
 from orchestrator.pipeline.legs.entities import entities
 from orchestrator.pipeline.presets import by_source, keyword_set, weighted
 from orchestrator.pipeline.selection.popularity import by_popularity, maintenance
-from tests.catalogues import KEYWORD_ALONE, PRESETS, sample, tool
+from tests.catalogues import KEYWORD_ALONE, PRESETS, keys, sample, tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"
 
@@ -175,7 +175,7 @@ async def test_a_hint_that_finds_nothing_falls_back_to_all_and_says_so() -> None
 async def test_a_fusion_that_orders_nothing_says_so() -> None:
     router = Router(Catalogue(KOI), pipeline="koi")
     merged, plain = await router.route("send mail", fusion="rrf"), await router.route("send mail")
-    assert [match.tool.key for match in merged.matches] == [match.tool.key for match in plain.matches]
+    assert keys(merged) == keys(plain)
     assert [warning.startswith("fusion=rrf: ") for warning in merged.warnings] == [True]
 
 

@@ -19,7 +19,8 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.watch import WatchedConfig
 from tests.catalogues import sample
 from tests.gateway import call_over_http, serving
-from tests.servers.start import HERE, config, entry, text_of
+from tests.redefined import Redefined
+from tests.servers.start import HERE, config, text_of
 
 SENDER = "support-desk@example.com"
 QUICK = {"command": sys.executable, "args": [str(HERE / "quick.py")]}
@@ -222,10 +223,8 @@ async def test_a_pinned_tool_has_a_schema_that_models_accept(tmp_path: Path) -> 
         "properties": {"due date": {"type": "integer", "exclusiveMinimum": True}, "of": {"$ref": "#/$defs/Missing"}},
         "required": ["due date"],
     }
-    definitions = tmp_path / "definitions.json"
-    definitions.write_text(json.dumps([{"name": "odd", "inputSchema": {"type": "object", "anyOf": [branch]}}]))
-    server = entry("redefined.py", DEFINITIONS=str(definitions), COUNT_FILE=str(tmp_path / "calls"))
-    servers = {**config(web=server), "profiles": {"all": {"pinned": ["web:odd"]}}}
+    server = Redefined(tmp_path, {"name": "odd", "inputSchema": {"type": "object", "anyOf": [branch]}})
+    servers = {**config(web=server.entry), "profiles": {"all": {"pinned": ["web:odd"]}}}
     async with serving(tmp_path, servers) as served, served.client(server={"profile": "all"}) as client:
         await called(client, "web:odd", **{"due date": 1})
         [_, _, listed] = (await client.list_tools()).tools

@@ -20,7 +20,7 @@ from orchestrator import Catalogue, Decision, Options, OrchestratorPlugin, Route
 from orchestrator.errors import InvalidConfig
 from orchestrator.pipeline.refiners import second_stage
 from orchestrator.pipeline.refiners.reader import Reader
-from tests.catalogues import tool
+from tests.catalogues import keys, tool
 from tests.command_line import Run
 from tests.my_workflow import Staged
 from tests.pages import ROOT
@@ -70,10 +70,6 @@ def preferring(monkeypatch: pytest.MonkeyPatch) -> Preferring:
 async def routed(task: str, **options: Any) -> Decision:
     async with Router(PLANNED, options=Options(**options)) as router:
         return await router.route(task)
-
-
-def keys(decision: Decision) -> list[str]:
-    return [match.tool.key for match in decision.matches]
 
 
 async def test_the_reader_puts_the_asked_action_first() -> None:

@@ -13,7 +13,11 @@ from orchestrator.cli import cli
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.index.index import Index
 from tests.gateway import serving
-from tests.servers.start import config, entry, text_of
+from tests.redefined import Redefined
+from tests.servers.byhand import tool as definition
+from tests.servers.start import config
+
+STATED = "toolroute/relations"
 
 RECORDS: list[dict[str, Any]] = [
     {"server": "shop", "name": "order_pizza", "description": "Order a pizza", "relations": [{"to": "log_in"}]},
@@ -105,27 +109,35 @@ async def test_a_former_name_finds_the_new_tool_and_is_lowered_where_it_is_still
     assert (await Router(both).route("pay the bill")).matches[0].tool.name == "submit"
 
 
+RELATED = (
+    {**definition("publish"), "_meta": {STATED: [{"to": "log_in", "type": "needs"}, {"to": "other:steal"}]}},
+    {**definition("log_in"), "_meta": {STATED: [{"to": "sign_in", "type": "replaces"}], "other": 1}},
+    {**definition("odd"), "_meta": {STATED: "publish"}},
+)
+"""The tools of a server with relations to its own tools, to another server's, and in an unreadable form."""
+
+
 async def test_a_server_speaks_for_its_own_tools_and_a_call_of_a_former_name_warns(
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with Connections(config(web=entry("related.py"))) as servers:
+    web = Redefined(tmp_path, *RELATED)
+    async with Connections(config(web=web.entry)) as servers:
         tools = {tool.name: tool for tool in await servers.tools("web")}
         assert tools["publish"].relations == (Relation(to="web:log_in"),)
         assert tools["odd"].relations == ()
         assert "a relation of its tool 'odd' is ignored" in caplog.text
         result = await servers.call("web:sign_in")
-        assert (result.text, result.warnings) == (
-            "did log_in",
-            ("the tool web:sign_in was renamed to web:log_in: use the new name",),
-        )
+        assert result.warnings == ("the tool web:sign_in was renamed to web:log_in: use the new name",)
+        assert web.calls == ["log_in"]
         with pytest.raises(UnknownTool, match="no tool 'sign_on'"):
             await servers.call("web:sign_on")
 
 
 async def test_serve_calls_a_tool_by_its_former_name_and_says_so(tmp_path: Path) -> None:
-    async with serving(tmp_path, config(web=entry("related.py"))) as served:
-        result = await served.call("web:sign_in")
-    assert text_of(result) == "did log_in"
+    web = Redefined(tmp_path, *RELATED)
+    async with serving(tmp_path, config(web=web.entry)) as served:
+        await served.call("web:sign_in")
+    assert web.calls == ["log_in"]
     assert served.notes[-1].startswith("the tool web:sign_in was renamed to web:log_in")
 
 

@@ -15,7 +15,8 @@ from orchestrator import OrchestratorPlugin, Tool, ToolCall
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised, UnknownTool
 from orchestrator.records.call import SyncRequest
 from tests.running import TENANT
-from tests.servers.start import alive, config, entry, free_port, running, until
+from tests.servers.start import alive, config, entry, free_port, running
+from tests.waiting import until
 
 SECRET = "sk-4711"
 PID = ToolCall(tenant=TENANT, tool=Tool(server="web", name="pid"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import Router, Store, Tool
+from orchestrator import Router, Store
 from orchestrator.testing import Fault, ScriptedModel, environment
 from tests.catalogues import EXAMPLES, sample, write_tools
 from tests.command_line import Run
@@ -30,11 +30,6 @@ async def remembered(tmp_path: Path, tasks: dict[str, str] = TASKS) -> str:
     return place
 
 
-def written(path: Path, tools: list[Tool]) -> Path:
-    write_tools(path, tools)
-    return path
-
-
 @pytest.fixture
 async def place(tmp_path: Path) -> str:
     return await remembered(tmp_path)
@@ -43,7 +38,7 @@ async def place(tmp_path: Path) -> str:
 def test_a_catalogue_that_loses_a_used_tool_ends_with_6_and_comes_first(
     place: str, tmp_path: Path, toolroute: Run
 ) -> None:
-    rest = written(tmp_path / "new.jsonl", [tool for tool in sample().tools if tool.key != "jira:create_issue"])
+    rest = write_tools(tmp_path / "new.jsonl", [tool for tool in sample().tools if tool.key != "jira:create_issue"])
     ran = toolroute("experience", "replay", "--store", place, "--catalogue", rest, "-o", "json")
     result = json.loads(ran.stdout)
     assert (ran.exit_code, result["tasks"], result["lost"], result["gained"]) == (6, 2, 1, 0)
@@ -64,7 +59,7 @@ def test_a_used_tool_that_the_catalogue_has_no_more_is_lost_though_routing_never
 ) -> None:
     place, used = asyncio.run(remembered(tmp_path, UNSURE)), []
     for catalogue in (list(sample().tools), [tool for tool in sample().tools if tool.server != "salesforce"]):
-        tools = written(tmp_path / "new.jsonl", catalogue)
+        tools = write_tools(tmp_path / "new.jsonl", catalogue)
         ran = toolroute("experience", "replay", "--store", place, "--catalogue", tools, "-o", "json")
         used.append((ran.exit_code, json.loads(ran.stdout)["each"][0]["lost"]))
     assert used == [(0, []), (6, ["salesforce:query_records"])]

@@ -33,7 +33,7 @@ from orchestrator import (
 )
 from orchestrator.common.threads import now
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, InvalidInput, StoreUnavailable, Unauthorised
-from tests.catalogues import KEYWORD_ALONE, sample, tool
+from tests.catalogues import KEYWORD_ALONE, keys, sample, tool
 from tests.stores import by_server, shipped
 
 CLEAR = "refund charge ch_3PqX, the customer paid twice"
@@ -44,10 +44,6 @@ VAGUE = "the boardroom is ice cold, warm it up"
 
 def request(query: str, **given: Any) -> RouteRequest:
     return RouteRequest(query=query, tenant="local", **given)
-
-
-def keys(decision: Decision) -> list[str]:
-    return [match.tool.key for match in decision.matches]
 
 
 class BrokenEmbedder:
@@ -420,12 +416,12 @@ class SlowEmbedder(BrokenEmbedder):
     """An embedder behind an endpoint that takes longer for the tools than a route waits."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        time.sleep(1 if len(texts) > 5 else 0)
+        time.sleep(2.5 if len(texts) > 5 else 0)
         return np.ones((len(texts), self.dimension), np.float32)
 
 
 async def test_warm_returns_when_the_tools_are_embedded() -> None:
-    options = Options(semantic_timeout_s=0.3)
+    options = Options(semantic_timeout_s=2)
     async with Router(sample(), embedder=SlowEmbedder(remote=True), options=options) as router:
         await router.warm()
         decision = await router.route("refund charge ch_3PqX", route_hint="semantic")

@@ -14,8 +14,9 @@ from orchestrator import Connections
 from orchestrator.cli.shared import connecting, workspace
 from orchestrator.errors import ServerUnavailable
 from orchestrator.mcp.transports.runners import mend_cache, runner_of
-from tests.servers.start import HERE, config, until
+from tests.servers.start import HERE, config
 from tests.user import User
+from tests.waiting import until
 
 SERVER = f"exec {sys.executable} {HERE / 'quick.py'}"
 HALF = """Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from \

@@ -14,8 +14,10 @@ from mcp.types import Implementation
 from orchestrator import Approve, Kind, Router, Tool
 from tests.catalogues import taking, tokens_of, tool
 from tests.gateway import call_over_http, keys, serving
+from tests.serve_program import write_servers
 from tests.servers.real import python_entry
-from tests.servers.start import alive, config, entry, free_port, owners, running, text_of, until
+from tests.servers.start import alive, config, entry, free_port, owners, running, text_of
+from tests.waiting import until
 
 QUICK, PLAIN = entry("quick.py"), entry("plain.py")
 pytestmark = pytest.mark.usefixtures("own_settings")
@@ -43,9 +45,7 @@ async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
 async def test_servers_are_listed_as_soon_as_a_client_lists_the_tools(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(quick=QUICK)) as served, served.client() as client:
         await client.list_tools()
-        async with asyncio.timeout(100):
-            while not served.notes:  # noqa: ASYNC110, a note is no event
-                await asyncio.sleep(0.05)
+        await until(lambda: served.notes)
     assert re.fullmatch(r"quick: \d+ tools stored in .* s", served.notes[0])
 
 
@@ -213,23 +213,16 @@ async def test_what_cannot_be_called_here_neither_fills_a_search_nor_makes_it_su
 # --- a configuration that changes
 
 
-def write(file: Path, **servers: Any) -> Path:
-    """Replace the file, as editors do."""
-    new = file.with_suffix(".new")
-    new.write_text(json.dumps(config(**servers)), encoding="utf-8")
-    return new.rename(file)
-
-
 async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(tmp_path: Path) -> None:
-    file = write(tmp_path / "mcp.json", quick=QUICK)
+    file = write_servers(tmp_path / "mcp.json", quick=QUICK)
     async with gateway(tmp_path, config(quick=QUICK), file=file) as served:
         await served.search()
         pid = text_of(await served.call("quick:pid"))
-        write(file, quick=QUICK, library=PLAIN)
+        write_servers(file, quick=QUICK, library=PLAIN)
         await served.call("library:add", SUM)
         assert {"library:add", "quick:add"} <= keys(await served.search())
         assert text_of(await served.call("quick:pid")) == pid
-        write(file, library=PLAIN)
+        write_servers(file, library=PLAIN)
         assert "unknown tool 'quick:add'" in await served.refusal("quick:add", SUM)
         assert [state["server"] for state in await served.states()] == ["library"]
         await until(lambda: not alive(pid))
@@ -245,7 +238,7 @@ async def test_the_file_is_looked_at_beside_the_event_loop(tmp_path: Path) -> No
 
 
 async def test_a_file_that_cannot_be_read_takes_nothing_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = write(tmp_path / "mcp.json", quick=QUICK)
+    file = write_servers(tmp_path / "mcp.json", quick=QUICK)
     async with gateway(tmp_path, config(quick=QUICK), file=file) as served:
         file.write_text('{"mcpServers": {', encoding="utf-8")
         for _ in range(2):
@@ -253,7 +246,7 @@ async def test_a_file_that_cannot_be_read_takes_nothing_away(tmp_path: Path, cap
         assert [message.rpartition("; ")[2] for message in caplog.messages] == [
             "the previous configuration stays in use"
         ]
-        write(file, quick=PLAIN)
+        write_servers(file, quick=PLAIN)
         assert not (await served.call("quick:change")).is_error
 
 
@@ -287,8 +280,7 @@ async def test_a_gateway_that_stops_blames_no_tool(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         await served.search("wait some seconds", 1, "auto")
         waiting = asyncio.create_task(served.call("quick:wait", {"seconds": 150}))
-        while not any(state["calls_in_flight"] for state in await served.states()):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        await until(served.calls_in_flight)
         store = served.store
     await asyncio.gather(waiting, return_exceptions=True)
     assert store.outcomes.read("org:1").outcomes == ()
@@ -355,8 +347,7 @@ async def test_a_call_under_way_belongs_to_its_search_though_another_follows(tmp
     async with gateway(tmp_path) as served:
         await served.search("wait some seconds", 1, "auto")
         waiting = asyncio.create_task(served.call("quick:wait", {"seconds": 1}))
-        while not any(state["calls_in_flight"] for state in await served.states()):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        await until(served.calls_in_flight)
         await served.search(NOW, 1, "auto")
         await waiting
         store = served.store

@@ -10,14 +10,14 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitResult
 
 from tests.gateway import serving
+from tests.serve_program import TOKENS, client_of, command_of, connected, over_http, states_of, write_servers
 from tests.servers.real import node, node_servers_installed
-from tests.servers.start import config, entry, text_of, until
-from tests.test_serve_process import SERVE, TOKENS, name, over_http, states_of
+from tests.servers.start import config, entry, text_of
+from tests.waiting import until
 
 WAIT = {"tool": "quick:wait", "arguments": {"seconds": 0}}
 ASKING = ("--approve", "changes")
@@ -27,9 +27,7 @@ ASK = Path(__file__).parent / "node" / "ask.mjs"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "mcp.json"
-    path.write_text(json.dumps(config(quick=entry("quick.py", COUNT_FILE=str(tmp_path / "count")))))
-    return path
+    return write_servers(tmp_path / "mcp.json", quick=entry("quick.py", COUNT_FILE=str(tmp_path / "count")))
 
 
 def changes(file: Path) -> int:
@@ -49,17 +47,8 @@ async def asked_by(kind: str, file: Path, answer: str | None) -> AsyncIterator[t
 
     transport, _, mode = kind.partition(" ")
     callback: Any = ask if answer else None
-    async with AsyncExitStack() as stack:
-        if transport == "http":
-            url, _ = await stack.enter_async_context(over_http(file, *ASKING))
-            headers = {"Authorization": f"Bearer {TOKENS['local']}"}
-            web = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=150, trust_env=False))
-            opened: Any = streamable_http_client(url, http_client=web)
-        else:
-            arguments = [*SERVE[1:], *ASKING, "--config", str(file), "--store", str(file.parent / "store")]
-            opened = stdio_client(StdioServerParameters(command=SERVE[0], args=arguments))
-        client: Any = Client(opened, mode=mode, elicitation_callback=callback)  # type: ignore[arg-type]
-        yield await stack.enter_async_context(client), asked
+    async with connected(transport, file, *ASKING, mode=mode, elicitation_callback=callback) as client:
+        yield client, asked
 
 
 @pytest.mark.slow
@@ -86,7 +75,7 @@ async def test_a_client_changes_nothing_unasked(file: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_cancelled_call_ends_at_its_server_and_frees_its_place(file: Path, kind: str) -> None:
     notes, begun = file.parent / "count", asyncio.Event()
-    name(file, plain=entry("plain.py", COUNT_FILE=str(notes)))
+    write_servers(file, plain=entry("plain.py", COUNT_FILE=str(notes)))
 
     async def on_progress(*_: object) -> None:
         begun.set()
@@ -149,17 +138,12 @@ async def test_a_session_is_asked_and_a_client_that_keeps_none_is_refused(file: 
 
 @pytest.mark.slow
 async def test_a_client_that_listens_does_not_delay_the_end(file: Path) -> None:
-    async with over_http(file) as (url, process):
-        headers = {"Authorization": f"Bearer {TOKENS['local']}"}
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=150, trust_env=False) as web,
-            Client(streamable_http_client(url, http_client=web), mode="legacy") as client,
-        ):
-            await client.list_tools()
-            process.terminate()
-            assert process.stderr is not None
-            said = (await process.stderr.read()).decode()
-            assert (await process.wait(), "exceeded" in said, "Traceback" in said) == (0, False, False)
+    async with over_http(file) as (url, process), client_of(url, mode="legacy") as client:
+        await client.list_tools()
+        process.terminate()
+        assert process.stderr is not None
+        said = (await process.stderr.read()).decode()
+        assert (await process.wait(), "exceeded" in said, "Traceback" in said) == (0, False, False)
 
 
 async def test_one_session_too_many_ends_the_one_that_was_idle_for_longest(tmp_path: Path) -> None:
@@ -217,7 +201,7 @@ async def test_a_client_of_another_library_changes_nothing_unasked(
             url, _ = await stack.enter_async_context(over_http(file, *ASKING))
             reached: tuple[str, ...] = (url, TOKENS["local"])
         else:
-            reached = (*SERVE, *ASKING, "--config", str(file), "--store", str(file.parent / "store"))
+            reached = tuple(command_of(file, *ASKING))
         process = await asyncio.create_subprocess_exec(
             *(str(node), ASK, answer, "quick:wait", '{"seconds": 0}', *reached), stdout=asyncio.subprocess.PIPE
         )

@@ -1,7 +1,6 @@
 """`toolroute serve --transport http` against strangers that keep its sockets open."""
 
 import asyncio
-import json
 import resource
 import socket
 import threading
@@ -17,10 +16,10 @@ from mcp import Client
 
 from orchestrator.server import tool_calls
 from tests.gateway import call_over_http, serving
-from tests.servers.start import config, entry, text_of, until
-from tests.test_serve_process import client_of, file, name, over_http
+from tests.serve_program import TOKENS, client_of, over_http, write_servers, write_tokens
+from tests.servers.start import config, entry, text_of
+from tests.waiting import until
 
-__all__ = ["file"]
 HALF = (
     b"",
     b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
@@ -58,10 +57,11 @@ def _closed(stranger: socket.socket) -> bool:
 
 
 @pytest.mark.slow
-async def test_strangers_who_hold_sockets_open_delay_nobody_and_are_sent_away(file: Path) -> None:
+async def test_strangers_who_hold_sockets_open_delay_nobody_and_are_sent_away(tmp_path: Path) -> None:
+    file = write_servers(tmp_path / "mcp.json", quick=entry("quick.py"))
     async with over_http(file, limit=_few_descriptors) as (url, process):
         host, _, port = url.split("/")[2].partition(":")
-        async with client_of(url, "local") as client:
+        async with client_of(url) as client:
             await client.call_tool("call_tool", {"tool": "quick:pid"})
             alone = await _cost(client, process.pid)
         with ExitStack() as closing:
@@ -71,7 +71,7 @@ async def test_strangers_who_hold_sockets_open_delay_nobody_and_are_sent_away(fi
                 stranger.sendall(HALF[number % len(HALF)])
                 stranger.setblocking(False)
                 strangers.append(stranger)
-            async with client_of(url, "local") as client:
+            async with client_of(url) as client:
                 assert await _cost(client, process.pid) <= 1.3 * alone + 0.1
             cost, began = _seconds_of(process.pid), time.monotonic()
             await until(lambda: all([*map(_closed, strangers)]))
@@ -82,11 +82,10 @@ async def test_strangers_who_hold_sockets_open_delay_nobody_and_are_sent_away(fi
 
 
 @pytest.mark.slow
-async def test_one_tenants_calls_take_no_place_that_another_needs(file: Path) -> None:
-    name(file, plain=entry("plain.py"))
-    tokens = ("--tokens", str(file.parent / "tokens.json"))
+async def test_one_tenants_calls_take_no_place_that_another_needs(tmp_path: Path) -> None:
+    file = write_servers(tmp_path / "mcp.json", plain=entry("plain.py"))
     async with (
-        over_http(file, *tokens, limit=_few_descriptors) as (url, _),
+        over_http(file, "--tokens", str(write_tokens(tmp_path)), limit=_few_descriptors) as (url, _),
         client_of(url, "org:1") as busy,
         client_of(url, "org:2") as other,
     ):
@@ -108,16 +107,14 @@ async def test_one_tenants_calls_take_no_place_that_another_needs(file: Path) ->
 
 
 async def test_a_burst_of_one_tenant_delays_no_other(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.json"
-    tokens.write_text(json.dumps({"org:1": "token-of-organization-1", "org:2": "token-of-organization-2"}))
     answered = list[str]()
 
     async def ask(web: httpx2.AsyncClient, organization: str) -> None:
-        status, _ = await call_over_http(web, f"token-of-organization-{organization}", "call_tool", {"tool": "no:tool"})
+        status, _ = await call_over_http(web, TOKENS[f"org:{organization}"], "call_tool", {"tool": "no:tool"})
         assert status == HTTPStatus.OK
         answered.append(organization)
 
-    async with serving(tmp_path, config()) as served, served.over_http(tokens) as web:
+    async with serving(tmp_path, config()) as served, served.over_http(write_tokens(tmp_path)) as web:
         await ask(web, "2")
         await asyncio.gather(*(ask(web, organization) for organization in "1" * 100 + "2"))
     assert answered[1:51].count("2") == 1

@@ -1,23 +1,21 @@
 """A client of `toolroute serve` has all that a server offers directly: resources, prompts, questions, logs, changes."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
-from mcp import Client, MCPError, StdioServerParameters, stdio_client, types
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client, MCPError, types
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.gateway import Served, serving
+from tests.serve_program import client_of, connected, over_http, write_servers, write_tokens
 from tests.servers.real import node_entry
-from tests.servers.start import config, entry, text_of, until
+from tests.servers.start import config, entry, text_of
 from tests.test_real_servers import needs_node
-from tests.test_serve_process import SERVE, TOKENS, name, over_http
+from tests.waiting import until
 
 TALKING = entry("talking.py", API_KEY="s3cret-key", OWNER="Ada")
 FIRST, BY = "toolroute://talking/memo://first", "toolroute://talking/memo://by/{author}"
@@ -62,14 +60,12 @@ class Heard:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    (tmp_path / "tokens.json").write_text(json.dumps(TOKENS))
-    name(tmp_path / "mcp.json", talking=TALKING)
-    return tmp_path / "mcp.json"
+    return write_servers(tmp_path / "mcp.json", talking=TALKING)
 
 
 @asynccontextmanager
-async def connected(
-    kind: str, file: Path, monkeypatch: pytest.MonkeyPatch, *options: str, able: bool = True
+async def listener(
+    kind: str, file: Path, monkeypatch: pytest.MonkeyPatch, able: bool = True
 ) -> AsyncIterator[tuple[Client, Heard]]:
     """Connect a client with this transport and protocol. `able`: it answers servers' questions."""
     transport, _, protocol = kind.partition(" ")
@@ -81,24 +77,16 @@ async def connected(
         "sampling_callback": heard.sample,
         "list_roots_callback": heard.roots,
     }
-    async with AsyncExitStack() as stack:
-        if transport == "http":
-            url, _ = await stack.enter_async_context(over_http(file, *options))
-            headers = {"Authorization": f"Bearer {TOKENS['local']}"}
-            web = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=150, trust_env=False))
-            opened: Any = streamable_http_client(url, http_client=web)
-        else:
-            arguments = [*SERVE[1:], *options, "--config", str(file), "--store", str(file.parent / "store")]
-            opened = stdio_client(StdioServerParameters(command=SERVE[0], args=arguments))
-        client = Client(
-            opened,
-            mode=protocol if modern else "legacy",
-            logging_callback=heard.log,
-            message_handler=heard.note,
-            log_level="debug" if modern else None,
-            **(answers if able else {}),
-        )
-        yield await stack.enter_async_context(client), heard
+    async with connected(
+        transport,
+        file,
+        mode=protocol if modern else "legacy",
+        logging_callback=heard.log,
+        message_handler=heard.note,
+        log_level="debug" if modern else None,
+        **(answers if able else {}),
+    ) as client:
+        yield client, heard
 
 
 async def call(client: Client, tool: str, text: str = "", server: str = "talking") -> types.CallToolResult:
@@ -117,8 +105,8 @@ def read(result: types.ReadResourceResult) -> str:
 async def test_an_older_client_answers_what_a_newer_server_asks(
     kind: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name(file, asking=entry("asking.py"))
-    async with connected(kind, file, monkeypatch) as (client, heard):
+    write_servers(file, asking=entry("asking.py"))
+    async with listener(kind, file, monkeypatch) as (client, heard):
         assert "accept name='Ada'" in text_of(await call(client, "ask", server="asking"))
         assert "thought" in text_of(await call(client, "think", server="asking"))
         assert "file:///here" in text_of(await call(client, "roots", server="asking"))
@@ -129,16 +117,15 @@ async def test_a_resource_of_more_than_a_mebibyte_reaches_an_older_client(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client's library refuses events of more than 1 MiB, and reads JSON of any length."""
-    async with connected("http 2025-11-25", file, monkeypatch) as (client, _):
+    async with listener("http 2025-11-25", file, monkeypatch) as (client, _):
         assert len(read(await client.read_resource(BY.replace("{author}", "long")))) == 1_200_000
 
 
 async def test_a_server_that_ignores_the_log_level_delays_no_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "mcp.json"
-    file.write_text(json.dumps({"mcpServers": {"talking": entry("faulty.py", "voiceless")}}))
-    async with connected("stdio 2025-11-25", file, monkeypatch) as (client, _):
+    file = write_servers(tmp_path / "mcp.json", talking=entry("faulty.py", "voiceless"))
+    async with listener("stdio 2025-11-25", file, monkeypatch) as (client, _):
         assert text_of(await call(client, "it")) == "fine"
         async with asyncio.timeout(150):
             with pytest.warns(MCPDeprecationWarning):
@@ -151,7 +138,7 @@ async def test_a_server_that_ignores_the_log_level_delays_no_client(
 async def test_resources_prompts_and_completions_are_those_of_the_servers(
     file: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with connected(kind, file, monkeypatch) as (client, _):
+    async with listener(kind, file, monkeypatch) as (client, _):
         assert client.protocol_version == kind.partition(" ")[2]
         assert [one.uri for one in (await client.list_resources()).resources] == ["toolroute://servers", FIRST]
         assert [one.uri_template for one in (await client.list_resource_templates()).resource_templates] == [BY]
@@ -182,7 +169,7 @@ async def test_resources_prompts_and_completions_are_those_of_the_servers(
 async def test_a_servers_questions_logs_and_changes_reach_the_client(
     file: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with connected(kind, file, monkeypatch) as (client, heard):
+    async with listener(kind, file, monkeypatch) as (client, heard):
         by_url = "2025-06-18" not in kind  # That protocol has no elicitation by URL.
         visited = "accept" if by_url else "does not support elicitation by URL"
         for tool, answer in {"ask": "Ada", "visit": visited, "think": "thought", "roots": "file:///here"}.items():
@@ -201,7 +188,7 @@ async def test_a_servers_questions_logs_and_changes_reach_the_client(
             uris = [one.uri for one in (await client.list_resources()).resources]
             assert "toolroute://talking/memo://second" in uris
             heard.messages.clear()
-            name(file, talking=TALKING, other=TALKING)
+            write_servers(file, talking=TALKING, other=TALKING)
             for changed in (types.ToolListChangedNotification, types.PromptListChangedNotification):
                 await until(lambda changed=changed: heard.got(changed))  # type: ignore[misc]
             while "other:write" not in [one.name for one in (await client.list_prompts()).prompts]:
@@ -225,7 +212,7 @@ async def listening(client: Client, heard: Heard, uri: str) -> AsyncIterator[Non
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stdio 2026-07-28", "http 2025-11-25"])
 async def test_a_client_that_cannot_answer_is_not_asked(file: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with connected(kind, file, monkeypatch, able=False) as (client, heard):
+    async with listener(kind, file, monkeypatch, able=False) as (client, heard):
         for tool, lacking in {"ask": "elicitation by form", "visit": "elicitation by URL", "think": "sampling"}.items():
             refused = await call(client, tool)
             assert refused.is_error
@@ -239,8 +226,8 @@ async def test_a_client_that_cannot_answer_is_not_asked(file: Path, kind: str, m
 async def test_a_published_server_of_an_older_protocol_loses_nothing(
     file: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name(file, everything=node_entry("everything"))
-    async with connected(kind, file, monkeypatch) as (client, _):
+    write_servers(file, everything=node_entry("everything"))
+    async with listener(kind, file, monkeypatch) as (client, _):
         assert len((await client.list_resources()).resources) > 5
 
         async def run(tool: str, **arguments: Any) -> types.CallToolResult:
@@ -263,25 +250,20 @@ async def test_a_published_server_of_an_older_protocol_loses_nothing(
 
 
 @pytest.mark.slow
-async def test_one_tenant_reads_no_other_tenants_resources(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with over_http(file, "--tokens", str(file.parent / "tokens.json")) as (url, _), AsyncExitStack() as stack:
-        clients = dict[str, Client]()
-        for tenant in ("org:1", "org:2"):
-            headers = {"Authorization": f"Bearer {TOKENS[tenant]}"}
-            web = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=150, trust_env=False))
-            opened = streamable_http_client(url, http_client=web)
-            clients[tenant] = await stack.enter_async_context(Client(opened))
-        await call(clients["org:1"], "add_note", "private")
+async def test_one_tenant_reads_no_other_tenants_resources(file: Path) -> None:
+    async with (
+        over_http(file, "--tokens", str(write_tokens(file.parent))) as (url, _),
+        client_of(url, "org:1") as own,
+        client_of(url, "org:2") as other,
+    ):
+        await call(own, "add_note", "private")
 
-        async def uris(tenant: str) -> list[str]:
-            return [one.uri for one in (await clients[tenant].list_resources()).resources]
+        async def uris(client: Client) -> list[str]:
+            return [one.uri for one in (await client.list_resources()).resources]
 
-        for _ in range(1_000):
-            if "toolroute://talking/memo://private" in await uris("org:1"):
-                break
+        while "toolroute://talking/memo://private" not in await uris(own):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-        assert "toolroute://talking/memo://private" in await uris("org:1")
-        assert "toolroute://talking/memo://private" not in await uris("org:2")
+        assert "toolroute://talking/memo://private" not in await uris(other)
 
 
 # --- subscriptions of clients before 2026-07-28, which no request holds open
@@ -300,17 +282,11 @@ async def subscribe(client: Client) -> None:
 
 async def test_a_client_that_leaves_ends_its_subscriptions(tmp_path: Path) -> None:
     async with behind(tmp_path) as gateway:
-
-        async def requests() -> int:
-            [state] = await gateway.states(tenant="local")
-            return int(state["calls_in_flight"])
-
         async with gateway.client("local", mode="legacy") as client:
             await subscribe(client)
-            assert await requests() == 1
-        async with asyncio.timeout(150):
-            while await requests():  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+            assert await gateway.calls_in_flight("local") == 1
+        while await gateway.calls_in_flight("local"):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 async def test_a_client_that_has_left_is_notified_no_more(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ import gc
 import hashlib
 import io
 import json
-import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -16,8 +15,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, MCPError, StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client, MCPError, stdio_client
 from mcp.types import Implementation
 
 from orchestrator import Store
@@ -26,70 +24,32 @@ from orchestrator.server import stdio
 from orchestrator.server.http.app import serve_http
 from orchestrator.server.http.bearer_tokens import BearerTokens
 from tests.command_line import Run
+from tests.serve_program import (
+    TOKENS,
+    by_stdio,
+    client_of,
+    command_of,
+    over_http,
+    states_of,
+    write_servers,
+    write_tokens,
+)
 from tests.servers.real import python_entry
-from tests.servers.start import HERE, alive, config, entry, text_of, until
+from tests.servers.start import HERE, alive, entry, text_of
 from tests.stores import shipped
+from tests.waiting import until
 
-TOOLROUTE = (sys.executable, "-m", "orchestrator")
-SERVE = ("env", "TOOLROUTE_AUDIT=off", *TOOLROUTE, "serve", "--approve", "never")
 QUICK, TIME = entry("quick.py"), python_entry("mcp_server_time")
-TOKENS = {"org:1": "token-of-organization-1", "org:2": "token-of-organization-2"}
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    (tmp_path / "tokens.json").write_text(json.dumps(TOKENS))
-    path = tmp_path / "mcp.json"
-    path.write_text(json.dumps(config(quick=QUICK, time=TIME, broken={"command": "no-such-program"})))
-    return path
-
-
-def name(file: Path, **servers: Any) -> None:
-    file.write_text(json.dumps(config(**servers)))
-
-
-@asynccontextmanager
-async def over_http(
-    file: Path, *options: str, limit: Callable[[], None] | None = None
-) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
-    """The URL, with the token that is printed where no file gives one, and the process."""
-    store = str(file.parent / "store")
-    arguments = ("--config", str(file), "--store", store, "--transport", "http", "--port", "0", *options)
-    process = await asyncio.create_subprocess_exec(*SERVE, *arguments, stderr=asyncio.subprocess.PIPE, preexec_fn=limit)
-    assert process.stderr is not None
-    try:
-        said = (await process.stderr.readline()).decode()
-        url = re.search(r"http://\S+", said)
-        assert url, said + (await process.stderr.read()).decode()
-        if "--tokens" not in options:
-            TOKENS["local"] = (await process.stderr.readline()).decode().rpartition("Bearer ")[2].strip()
-        yield url.group(), process
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-        await process.communicate()
-
-
-@asynccontextmanager
-async def client_of(url: str, tenant: str) -> AsyncIterator[Client]:
-    headers = {"Authorization": f"Bearer {TOKENS[tenant]}"}
-    async with (
-        httpx2.AsyncClient(headers=headers, timeout=150, trust_env=False) as web,
-        Client(streamable_http_client(url, http_client=web)) as client,
-    ):
-        yield client
-
-
-async def states_of(client: Client) -> dict[str, Any]:
-    read: Any = (await client.read_resource("toolroute://servers")).contents[0]
-    return {state["server"]: state for state in json.loads(read.text)}
+    return write_servers(tmp_path / "mcp.json", quick=QUICK, time=TIME, broken={"command": "no-such-program"})
 
 
 async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp_path: Path) -> None:
-    arguments = [*SERVE[1:], "--config", str(file), "--store", str(tmp_path / "store")]
     with (tmp_path / "stderr").open("w") as errlog:
-        transport = stdio_client(StdioServerParameters(command=SERVE[0], args=arguments), errlog=errlog)
-        async with Client(transport) as client:
+        async with Client(stdio_client(by_stdio(file), errlog=errlog)) as client:
             assert client.server_info == Implementation(name="toolroute", version=version("toolroute"))
             assert (client.instructions or "").endswith("Servers: broken, quick, time.")
             assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "call_tool"]
@@ -111,7 +71,7 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
 
 @pytest.mark.slow
 async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file: Path) -> None:
-    async with over_http(file, "--tokens", str(file.parent / "tokens.json")) as (url, process):
+    async with over_http(file, "--tokens", str(write_tokens(file.parent))) as (url, process):
         async with client_of(url, "org:1") as one, client_of(url, "org:2") as two:
             await one.call_tool("search", {"query": "process id", "limit": 3})
             pids = [text_of(await one.call_tool("call_tool", {"tool": "quick:pid"}))]
@@ -169,13 +129,13 @@ async def test_a_new_token_is_printed_and_strangers_hosts_and_origins_are_refuse
 @pytest.mark.slow
 async def test_a_client_gets_progress_and_ends_its_call_by_hanging_up(file: Path) -> None:
     notes, begun = file.parent / "notes", asyncio.Event()
-    name(file, plain=entry("plain.py", COUNT_FILE=str(notes), API_KEY="s3cret-1"))
+    write_servers(file, plain=entry("plain.py", COUNT_FILE=str(notes), API_KEY="s3cret-1"))
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         assert (progress, total, message) == (0, 60, "waiting with ***")
         begun.set()
 
-    async with over_http(file) as (url, _), client_of(url, "local") as client:
+    async with over_http(file) as (url, _), client_of(url) as client:
         call = {"tool": "plain:wait", "arguments": {"seconds": 60}}
         calling = asyncio.create_task(client.call_tool("call_tool", call, progress_callback=on_progress))
         await begun.wait()
@@ -194,20 +154,16 @@ def _call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
-async def _under_way(client: Client) -> None:
-    while not any(state["calls_in_flight"] for state in (await states_of(client)).values()):  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "answer"), [(1.5, "waited"), (60.0, "OutcomeUnknown: quick:wait was sent")])
 async def test_calls_under_way_are_answered_before_it_ends(file: Path, seconds: float, answer: str) -> None:
     async with over_http(file) as (url, process):
-        async with client_of(url, "local") as client:
+        async with client_of(url) as client:
             pid = text_of(await client.call_tool("call_tool", {"tool": "quick:pid"}))
             call = {"tool": "quick:wait", "arguments": {"seconds": seconds}}
             waiting = asyncio.create_task(client.call_tool("call_tool", call))
-            await _under_way(client)
+            while not (await states_of(client))["quick"]["calls_in_flight"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
             process.send_signal(signal.SIGTERM)
             assert text_of(await waiting).startswith(answer)
         assert await process.wait() == 0
@@ -217,8 +173,8 @@ async def test_calls_under_way_are_answered_before_it_ends(file: Path, seconds: 
 @asynccontextmanager
 async def over_stdio(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """The process, spoken to by hand, and the id of its server's."""
-    command, pipe = (*SERVE, "--config", str(file), "--store", str(file.parent / "store")), asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command_of(file), stdin=pipe, stdout=pipe)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -235,7 +191,7 @@ async def over_stdio(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Proce
 @pytest.mark.slow
 async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Path) -> None:
     called = file.parent / "called"
-    name(file, quick=entry("quick.py", COUNT_FILE=str(called)))
+    write_servers(file, quick=entry("quick.py", COUNT_FILE=str(called)))
     async with over_stdio(file) as (process, pid):
         assert process.stdin is not None
         assert process.stdout is not None
@@ -275,7 +231,7 @@ async def test_an_interrupt_before_it_serves_ends_it(kind: str, monkeypatch: pyt
 async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_server_behind(file: Path) -> None:
     printed = file.parent / "pid"
     slow = f"echo $$ > {printed}; {sys.executable} {HERE / 'quick.py'}; sleep 60"
-    name(file, quick={"command": "sh", "args": ["-c", slow]})
+    write_servers(file, quick={"command": "sh", "args": ["-c", slow]})
     async with over_stdio(file) as (process, quick):
         assert process.stdin is not None
         pid = printed.read_text().strip()

@@ -18,10 +18,8 @@ from fastmcp.skills.models import (
 from mcp import Client, MCPError
 from mcp.types import TextResourceContents
 
-from orchestrator import Approve, Kind, McpConfig, Router
-from orchestrator.server import initial_sync
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
+from orchestrator import Approve, Kind, Router
+from tests.gateway import serving
 from tests.servers.start import config, entry, text_of
 
 REFUNDS = """---
@@ -40,12 +38,6 @@ Send the number of the card.
 URI = "skill://shop/refunds/SKILL.md"
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a server may take long to be listed."""
-    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
-
-
 @pytest.fixture
 def skills(tmp_path: Path) -> Path:
     folder = tmp_path / "skills"
@@ -59,11 +51,11 @@ def skills(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def connected(skills: Path, **env: str) -> AsyncIterator[tuple[Client, Router]]:
-    parsed = McpConfig.parse(config(shop=entry("skilled.py", str(skills), **env)))
-    router = Router(store=str(skills.parent / "store"))
+    servers = config(shop=entry("skilled.py", str(skills), **env))
     async with (
-        Gateway(parsed, router) as gateway,
-        Client(make_server(gateway, "local", Approve.CHANGES)) as client,
+        serving(skills.parent, servers) as served,
+        served.client("local", Approve.CHANGES) as client,
+        Router(store=served.store) as router,
     ):
         yield client, router
 

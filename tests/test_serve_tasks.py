@@ -12,7 +12,6 @@ from mcp.client import advertise
 from mcp.client.extension import ResultClaim
 from mcp.types import CallToolResult, CancelTaskRequest, CancelTaskRequestParams, ElicitResult, Result
 
-from orchestrator import Approve, McpConfig, Router
 from orchestrator.mcp.tasks import (
     EXTENSION,
     CreatedTask,
@@ -22,32 +21,20 @@ from orchestrator.mcp.tasks import (
     UpdateTask,
     task_state,
 )
-from orchestrator.server import initial_sync
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
 from orchestrator.server.sessions import task_handles
 from orchestrator.server.tool_calls import ToolCalls
+from tests.gateway import Served, serving
 from tests.servers.start import config, entry, text_of
 
 BUILD = {"tool": "it:build"}
 TARGET = {"action": "accept", "content": {"target": "arm64"}}
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a server may take long to be listed."""
-    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
-
-
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[Gateway]:
-    parsed = McpConfig.parse(config(it=entry("tasking.py", str(folder / "cancelled"), PYTHONPATH=str(Path.cwd()))))
-    async with Gateway(parsed, Router(store=str(folder / "store"))) as gateway:
-        yield gateway
-
-
-def host(gateway: Gateway, **settings: Any) -> Client:
-    return Client(make_server(gateway, "local", Approve.NEVER), **settings)
+async def gateway(folder: Path) -> AsyncIterator[Served]:
+    env = {"PYTHONPATH": str(Path.cwd())}
+    async with serving(folder, config(it=entry("tasking.py", str(folder / "cancelled"), **env))) as served:
+        yield served
 
 
 async def answer(_: object, __: object) -> ElicitResult:
@@ -85,7 +72,7 @@ class Handles(Tasks):
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_servers_task_is_one_call(tmp_path: Path, mode: Any) -> None:
-    async with served(tmp_path) as gateway, host(gateway, mode=mode, elicitation_callback=answer) as client:
+    async with gateway(tmp_path) as served, served.client(mode=mode, elicitation_callback=answer) as client:
         # A server speaks to toolroute in the protocol of a client over stdio, and has no tasks before 2026-07-28.
         expected = "built arm64" if mode == "auto" else "built at once"
         assert text_of(await client.call_tool("call_tool", BUILD)) == expected
@@ -94,8 +81,8 @@ async def test_a_servers_task_is_one_call(tmp_path: Path, mode: Any) -> None:
 async def test_a_long_call_is_read_after_a_reconnect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_handles, "HANDLE_AFTER_S", 0.0)
     settings: Any = {"extensions": [Handles()], "elicitation_callback": answer}
-    async with served(tmp_path) as gateway:
-        async with host(gateway, **settings) as client:
+    async with gateway(tmp_path) as served:
+        async with served.client(**settings) as client:
             assert EXTENSION in (client.server_capabilities.extensions or {})
             task_id = await handle_of(client, BUILD)
             state = await until(client, task_id, "input_required")
@@ -103,14 +90,14 @@ async def test_a_long_call_is_read_after_a_reconnect(tmp_path: Path, monkeypatch
             params = UpdateParams(task_id=task_id, input_responses={question: TARGET})
             update: Any = UpdateTask(params=params)
             await client.session.send_request(update, Result)
-        async with host(gateway, **settings) as again:
+        async with served.client(**settings) as again:
             ended = await until(again, task_id, "completed")
             assert text_of(CallToolResult.model_validate(ended.result)) == "built arm64"
 
 
 async def test_a_cancelled_task_ends_at_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_handles, "HANDLE_AFTER_S", 0.0)
-    async with served(tmp_path) as gateway, host(gateway, extensions=[Handles()]) as client:
+    async with gateway(tmp_path) as served, served.client(extensions=[Handles()]) as client:
         task_id = await handle_of(client, {"tool": "it:wait"})
         while not (await task_state(client.session, task_id)).status_message:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -132,7 +119,7 @@ async def test_an_unexpected_error_of_a_task_is_in_the_log_alone(
         raise KeyError("sk-live-secret")
 
     monkeypatch.setattr(ToolCalls, "call", broken)
-    async with served(tmp_path) as gateway, host(gateway, extensions=[Handles()]) as client:
+    async with gateway(tmp_path) as served, served.client(extensions=[Handles()]) as client:
         ended = await until(client, await handle_of(client, BUILD), "failed")
     assert "KeyError: the log of toolroute has the error" in str(ended.error)
     assert "sk-live-secret" not in str(ended.error)
@@ -142,5 +129,5 @@ async def test_an_unexpected_error_of_a_task_is_in_the_log_alone(
 async def test_a_client_without_the_extension_gets_no_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_handles, "HANDLE_AFTER_S", 0.0)
     apps = advertise("io.modelcontextprotocol/ui")
-    async with served(tmp_path) as gateway, host(gateway, extensions=[apps], elicitation_callback=answer) as client:
+    async with gateway(tmp_path) as served, served.client(extensions=[apps], elicitation_callback=answer) as client:
         assert text_of(await client.call_tool("call_tool", BUILD)) == "built arm64"

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """A folder with two tenants' tools, and a shared server."""
-    store = Store(tmp_path / "store", embedder=shipped(), timeout_s=5)
+    store = Store(tmp_path / "store", embedder=shipped(), timeout_s=60)
     store.replace_servers("org:a", {"mail": MAIL, "files": FILES})
     store.replace_server("org:b", "mail", MAIL)
     store.replace_server(SHARED, "web", [tool("web:search", "Search the web")])

@@ -1,18 +1,16 @@
 """A Qdrant server in strict mode, as Qdrant Cloud sets it: each command succeeds, and a refusal is named as it is."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from orchestrator import Connections, Outcome, Store, Tool, Use
+from orchestrator import Connections, Outcome, Store, Use
 from orchestrator.cli import cli
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp.sync import sync
-from tests.catalogues import tool
+from tests.catalogues import tool, write_tools
 from tests.qdrant_front import QdrantFront, Strict, qdrant_front
 from tests.servers.start import config, free_port, running
 from tests.stores import FILES, MAIL, by_server, shipped
@@ -33,20 +31,14 @@ def store(front: QdrantFront) -> Store:
     return store
 
 
-def written(folder: Path, *tools: Tool) -> str:
-    file = folder / "tools.jsonl"
-    file.write_text("".join(json.dumps(asdict(tool)) + "\n" for tool in tools), encoding="utf-8")
-    return str(file)
-
-
-def toolroute(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, arguments, catch_exceptions=False)
+def toolroute(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [*map(str, arguments)], catch_exceptions=False)
 
 
 def test_an_import_of_a_change_exits_with_0(front: QdrantFront, tmp_path: Path) -> None:
-    file = written(tmp_path, *MAIL, *FILES)
+    file = write_tools(tmp_path / "tools.jsonl", [*MAIL, *FILES])
     assert toolroute("tools", "import", file, "--store", front.url).exit_code == 0
-    changed = written(tmp_path, *MAIL[:1], tool("mail:search_inbox", "Look for messages"), *FILES)
+    changed = write_tools(file, [*MAIL[:1], tool("mail:search_inbox", "Look for messages"), *FILES])
     done = toolroute("tools", "import", changed, "--store", front.url)
     assert (done.exit_code, done.stderr) == (0, "")
 
@@ -64,7 +56,7 @@ async def test_a_sync_of_four_servers_stores_all(front: QdrantFront) -> None:
 
 
 def test_a_removed_server_is_gone(front: QdrantFront, tmp_path: Path) -> None:
-    file = written(tmp_path, *MAIL, *FILES)
+    file = write_tools(tmp_path / "tools.jsonl", [*MAIL, *FILES])
     toolroute("tools", "import", file, "--store", front.url)
     assert toolroute("tools", "remove", "mail", "--store", front.url).exit_code == 0
     assert Store(front.url, embedder=shipped()).servers("local") == {"files": 3}

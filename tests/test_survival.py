@@ -20,6 +20,7 @@ from orchestrator.testing import dev_server
 from tests.running import TENANT
 from tests.survival_worker import serve
 from tests.temporal import replays
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -86,8 +87,7 @@ class Site:
             return self.log.read_text().count(key) if self.log.exists() else 0
 
         before = noted()
-        while noted() == before:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: noted() != before)
 
     async def progress(self, handle: WorkflowHandle[Any, RunResult]) -> None:
         """Return once a call of this run has ended, or the run itself."""
@@ -97,9 +97,7 @@ class Site:
             task.cancel()
 
     async def begun(self, handle: WorkflowHandle[Any, RunResult], step: str) -> None:
-        async with asyncio.timeout(150):
-            while not any(what == "begin" and found == step for what, found, _ in self.calls(handle)):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await until(lambda: any(what == "begin" and found == step for what, found, _ in self.calls(handle)))
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from tests.command_line import Run
 from tests.gateway import serving
 from tests.qdrant_front import qdrant_front
 from tests.running import TENANT
-from tests.servers.start import config, entry, text_of, until
+from tests.servers.start import config, entry, text_of
 from tests.stores import SHARED, shipped
+from tests.waiting import until
 
 QUICK, LIBRARY, BROKEN = entry("quick.py"), entry("plain.py"), {"command": "no-such-program"}
 GIT = {"command": sys.executable, "args": ["-m", "mcp_server_git"]}

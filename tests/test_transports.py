@@ -10,7 +10,8 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.errors import OutcomeUnknown
-from tests.servers.start import config, entry, free_port, owners, running, until
+from tests.servers.start import config, entry, free_port, owners, running
+from tests.waiting import until
 
 HTTP = {"http": (), "http with sessions": ("legacy",), "sse": ("sse",)}
 """The arguments of `plain.py` for each transport over HTTP."""

@@ -19,7 +19,7 @@ from tests.catalogues import sample, tool, write_tools
 from tests.command_line import Run
 from tests.furnished import HOSTILE
 from tests.runner import Runner
-from tests.temporal import until
+from tests.temporal import until_step
 from tests.ui_pages import base_of, started, visiting, visitor_of
 
 GET = [
@@ -262,7 +262,7 @@ async def test_a_broken_page_leaves_the_others(caplog: Any) -> None:
 async def test_a_run_shows_the_exact_call_until_it_ends(runner: Runner, temporal_address: str, tmp_path: Path) -> None:
     task = "Delete the file a.txt and add a note titled 'Grüße <b>\u200b'"
     handle = await runner.start(task, name="a?b%2F<b>&amp;", approve="changes")
-    await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
+    await until_step(handle, "s2", StepStatus.NEEDS_APPROVAL)
     write_tools(tmp_path / "tools.jsonl", sample().tools)
 
     async with (
@@ -275,7 +275,7 @@ async def test_a_run_shows_the_exact_call_until_it_ends(runner: Runner, temporal
         fields = {name: re.findall(rf'name="{name}" value="(\w+)"', page)[0] for name in ("form", "step", "digest")}
         answer = await visitor.post(where, data={**fields, "word": "approve"})
         assert (answer.status_code, answer.headers.get("location")) == (303, where)
-        await until(handle, "s1", StepStatus.DONE)
+        await until_step(handle, "s1", StepStatus.DONE)
         await handle.terminate()
         page = (await visitor.get(where)).text
         assert ("terminated" in page, "needs approval" in page, "<button" in page) == (True, True, False)

@@ -18,7 +18,7 @@ from tests.command_line import program
 from tests.furnished import HOSTILE, furnish, ui
 from tests.runner import Runner
 from tests.servers.real import NODE_MODULES
-from tests.temporal import until
+from tests.temporal import until_step
 
 pytestmark = pytest.mark.slow
 TASK = "book an appointment for the patient Mrs Lee and post it to slack"
@@ -182,7 +182,7 @@ async def test_runs_that_wait_are_approved_and_refused_on_their_page(
         await runner.begin("toolroute.run", RunRequest(task=task, tenant=tenant)) for tenant in ("org:1", "org:10")
     ]
     for step in ("s1", "s2"):
-        await until(own, step, StepStatus.NEEDS_APPROVAL)
+        await until_step(own, step, StepStatus.NEEDS_APPROVAL)
     await furnish(tmp_path, rounds=0)
     async with ui(tmp_path, "--address", temporal_address) as (link, process), looking(browser, link) as page:
         async with asyncio.timeout(120):

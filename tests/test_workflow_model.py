@@ -21,7 +21,8 @@ from tests.decisions import decision
 from tests.my_workflow import Apart, FollowUp
 from tests.runner import Runner, Serve, statuses
 from tests.running import LocalTools, plugin_over
-from tests.temporal import activities_of, replays, until
+from tests.temporal import activities_of, replays, until_step
+from tests.waiting import until
 
 ROUTE, PLAN, CALL, COMPLETE = "toolroute.route", "toolroute.plan", "toolroute.call_tool", "toolroute.complete"
 KEY = "sk-test-never-in-a-history"
@@ -97,7 +98,7 @@ async def test_a_person_approves_the_arguments_that_a_model_filled(serve: Serve)
     async with assisted(serve, [PLANNED, STEPS, FILLED, "It is noted."]) as at:
         handle = await at.runner.start(TASK, approve="changes", steps_per_run=1)
         latest = at.runner.client.get_workflow_handle(handle.id)
-        progress = await until(latest, "s2", StepStatus.NEEDS_APPROVAL)
+        progress = await until_step(latest, "s2", StepStatus.NEEDS_APPROVAL)
         assert [step.arguments for step in progress.steps] == [{}, WHOLE]
         assert progress.budget.reserved == 0  # a person may take a day
         await latest.execute_update("toolroute.approve", {"step": "s2", "digest": progress.steps[1].digest})
@@ -201,8 +202,7 @@ async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
     monkeypatch.setattr(Models, "ask", asks)
     async with assisted(serve, [PLANNED, STEPS, Slow(20, "late")]) as at:
         handle = await at.runner.start(TASK)
-        while len(at.model.asked) < 3:  # noqa: ASYNC110  (asked in another thread)
-            await asyncio.sleep(0.05)
+        await until(lambda: len(at.model.asked) >= 3)
         await handle.cancel()
         with pytest.raises(WorkflowFailureError):
             await asyncio.wait_for(handle.result(), 120)

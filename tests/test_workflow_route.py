@@ -14,7 +14,7 @@ from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ
 from tests.my_workflow import Apart, Assistant, Direct, OwnModel, Patient, Publish, Stubborn
 from tests.runner import Runner, Serve, statuses
 from tests.running import TENANT, LocalTools, plugin_over
-from tests.temporal import activities_of, child_of, replays, until, why_failed
+from tests.temporal import activities_of, child_of, replays, until_step, why_failed
 
 PUBLISHING = 'Publish the report titled "May"'
 
@@ -157,7 +157,7 @@ async def test_a_child_workflow_that_did_not_end_itself_may_have_taken_effect_an
         await local.reached(1)
         child = runner.client.get_workflow_handle(await child_of(handle))
         await (child.terminate() if ended == "terminated" else child.cancel())
-    progress = await until(handle, "s2", StepStatus.OUTCOME_UNKNOWN)
+    progress = await until_step(handle, "s2", StepStatus.OUTCOME_UNKNOWN)
     assert "its workflow 'publish_report', id '" in progress.steps[1].reason
     local.release.set()
     result = await asyncio.wait_for(handle.result(), 120)

@@ -17,7 +17,7 @@ from orchestrator.workflows.routing import RouteWorkflow
 from tests.my_workflow import Assistant, Direct
 from tests.runner import Runner, Serve, statuses
 from tests.running import SERVERS, TENANT, plugin_over
-from tests.temporal import activities_of, replays, until
+from tests.temporal import activities_of, replays, until_step
 
 ROUTE, PLAN, CALL = "toolroute.route", "toolroute.plan", "toolroute.call_tool"
 
@@ -167,7 +167,7 @@ async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(run
     latest = runner.client.get_workflow_handle(handle.id)
     while (await latest.describe()).run_id == handle.first_execution_run_id:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
-    progress = await until(latest, "s1", StepStatus.NEEDS_APPROVAL)
+    progress = await until_step(latest, "s1", StepStatus.NEEDS_APPROVAL)
     await latest.execute_update("toolroute.approve", {"step": "s1", "digest": progress.steps[0].digest})
     assert statuses(await asyncio.wait_for(handle.result(), 120)) == ["done"] * 3
     assert sorted(arguments["path"] for _, arguments in runner.local.calls) == ["a.txt", "b.txt", "c.txt"]
@@ -176,7 +176,7 @@ async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(run
 async def test_a_person_reads_what_the_call_leaves_out(runner: Runner) -> None:
     handle = await runner.start("Delete the file a.txt if Ana agrees", approve="changes")
     latest = runner.client.get_workflow_handle(handle.id)
-    step = (await until(latest, "s1", StepStatus.NEEDS_APPROVAL)).steps[0]
+    step = (await until_step(latest, "s1", StepStatus.NEEDS_APPROVAL)).steps[0]
     assert step.reason.startswith("the call of files:delete_file does not use these words of the task: Ana, agrees")
     await latest.execute_update("toolroute.approve", {"step": "s1", "digest": step.digest, "allowed": False})
     await asyncio.wait_for(handle.result(), 150)

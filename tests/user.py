@@ -18,6 +18,7 @@ from orchestrator import Tool
 from tests.decisions import CONVERT, DELETE, NOW, READ, schema
 from tests.running import SERVERS
 from tests.servers.start import entry
+from tests.waiting import until
 
 WAIT = Tool(
     server="plain",
@@ -77,9 +78,7 @@ class User:
 
     async def is_waiting(self) -> None:
         """Returns once a step has called `wait`."""
-        async with asyncio.timeout(150):
-            while not (self.path / "count").exists():  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await until((self.path / "count").exists)
 
     def command(self, task: str, *options: str) -> tuple[str, ...]:
         tools = () if "--task-queue" in options else ("--catalogue", "tools.jsonl", "--config", "mcp.json")

@@ -5,8 +5,7 @@ import os
 import random
 import socket
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -85,11 +84,3 @@ def text_of(result: CallToolResult, block: int = 0) -> str:
 def owners() -> list[str]:
     """The tasks that still own a connection."""
     return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("toolroute connection")]
-
-
-async def until(condition: Callable[[], bool], seconds: float = 100.0) -> None:
-    """Wait until the condition is true. Fail after a time that is long even for a busy machine."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.02)
