@@ -92,15 +92,15 @@ class Activities:
             if activity.info().attempt > MODEL_TRIES:
                 lost = f"{MODEL_TRIES} attempts lost their worker or ran out of time"
                 request = replace(request, without_model=lost)
-            made = await make_plan(
+            planned = await make_plan(
                 self.resources.models(), request, give_up=_gives_up, within_s=time_limit()
             )
             check_size(
                 "the arguments of the plan's steps",
-                [step.arguments for step in made.steps],
+                [step.arguments for step in planned.steps],
                 MAX_PLAN_BYTES,
             )
-            return made
+            return planned
 
     @activity.defn(name=names.COMPLETE)
     async def complete(self, payload: RawValue) -> Completion:

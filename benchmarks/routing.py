@@ -174,7 +174,7 @@ def keyword_leg(index: Index) -> peers.Ranker:
 
     def rank(query: str) -> list[str]:
         if query not in known:
-            known[query] = understand(query, known=index.keyword.terms)
+            known[query] = understand(query, stems=index.keyword.terms)
         scores = index.keyword.score(known[query].terms, pairs=[known[query].pairs]).parts[0]
         best = highest(scores, peers.TOP)
         return [

@@ -190,7 +190,7 @@ def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def stores_of(text: str) -> tuple[str, ...]:
     """Split a setting that names several stores at its commas."""
-    return tuple(at_home(place.strip()) for place in text.split(",") if place.strip())
+    return tuple(at_home(location.strip()) for location in text.split(",") if location.strip())
 
 
 def at_home(path: str) -> str:

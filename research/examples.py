@@ -228,7 +228,7 @@ def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedde
     examples: list[Example] = []
     for record in records:
         understood = understand(
-            record["query"], known=index.keyword.terms, actions=index.keyword.actions
+            record["query"], stems=index.keyword.terms, actions=index.keyword.actions
         )
         vectors = embedder.embed(understood.texts)
         right = [

@@ -116,7 +116,7 @@ def vectors_of(index: Index) -> dict[str, Any]:
 def _sample(
     index: Index, query: str, wanted: set[str], embedder: Embedder, *, absent: bool = False
 ) -> Sample:
-    task = understand(query, known=index.keyword.terms, actions=index.keyword.actions)
+    task = understand(query, stems=index.keyword.terms, actions=index.keyword.actions)
     allowed = None
     if absent:
         allowed = np.array([key not in wanted for key in index.keys], np.bool_)
@@ -248,7 +248,7 @@ def noticed(data: Path) -> str:
 
 def _noticed(queries: Sequence[tuple[str, Index]]) -> list[object]:
     found = [
-        understand(query, known=index.keyword.terms, actions=index.keyword.actions).other_language
+        understand(query, stems=index.keyword.terms, actions=index.keyword.actions).other_language
         for query, index in queries
     ]
     return [len(found), sum(found)]

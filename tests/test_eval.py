@@ -133,13 +133,13 @@ async def test_a_query_that_no_tool_fits_counts_for_confidence_and_refusals_alon
     async with Router(found.catalogue) as router:
         answers = await answer_all(router, found.queries)
     known = {tool.key for tool in found.catalogue}
-    alone = quality(answers[4:], known=known, gate=0.0)
+    alone = quality(answers[4:], catalogue_keys=known, gate=0.0)
     assert {*alone["metrics"].values(), *alone["ceiling"].values()} == {None}
     error = round(answers[4].decision.confidence, 4)
     assert alone["confidence"] == {"ece": error, "gate": 0.0, "resolved": 1.0, "precision": 0.0,
                                    "ece_95": [error, error]}  # fmt: skip
-    assert quality(answers, known=known, gate=0.7)["metrics"] == quality(
-        answers[:4], known=known, gate=0.7
+    assert quality(answers, catalogue_keys=known, gate=0.7)["metrics"] == quality(
+        answers[:4], catalogue_keys=known, gate=0.7
     )["metrics"]  # fmt: skip
 
 

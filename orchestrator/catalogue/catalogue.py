@@ -168,11 +168,11 @@ class Catalogue:
 
     def holding(self, tools: Iterable[Tool]) -> Self:
         """Return a copy with other tools, which must have the same keys in the same order."""
-        other = copy(self)
-        other.tools = tuple(tools)
+        catalogue = copy(self)
+        catalogue.tools = tuple(tools)
         for derived in ("_replaced", "fingerprint"):
-            vars(other).pop(derived, None)
-        return other
+            vars(catalogue).pop(derived, None)
+        return catalogue
 
 
 def _from_records(records: Iterable[Any]) -> Iterator[Tool]:

@@ -58,9 +58,9 @@ def http_request(operation: Operation, arguments: Mapping[str, Any]) -> HttpRequ
         else:
             text = _path_part(_joined(operation, name, value))
             request.path = request.path.replace(f"{{{name}}}", text)
-    sent = body.get(WHOLE_BODY) if operation.has_whole_body else body
-    if sent or WHOLE_BODY in body:
-        _add_body(request, operation.media_type or JSON, sent)
+    content = body.get(WHOLE_BODY) if operation.has_whole_body else body
+    if content or WHOLE_BODY in body:
+        _add_body(request, operation.media_type or JSON, content)
     return request
 
 
@@ -107,26 +107,28 @@ def _query_fields(operation: Operation, name: str, value: Any) -> list[QueryFiel
     is_spread = isinstance(value, Mapping) and name not in operation.deep
     content = value if is_spread else {name: value}
     fields: list[QueryField] = []
-    for sent, text in _form_fields(content):
-        _check_field(operation, name, sent)
-        fields.append((sent, text))
+    for field_name, text in _form_fields(content):
+        _check_field(operation, name, field_name)
+        fields.append((field_name, text))
     return fields
 
 
-def _check_field(operation: Operation, name: str, sent: str) -> None:
+def _check_field(operation: Operation, name: str, field_name: str) -> None:
     """Refuse a field that is sent under the name of another parameter."""
-    if sent == name:
+    if field_name == name:
         return
-    in_query = {other for other, location in operation.locations.items() if location == "query"}
+    in_query = {
+        parameter for parameter, location in operation.locations.items() if location == "query"
+    }
     # Some servers ignore the case of a name, and read `a[b]` as `a`.
-    spellings = {sent.lower(), sent.partition("[")[0].lower()}
-    for other in sorted((in_query | operation.key_names) - {name}):
-        if other.lower() in spellings:
-            is_key = other in operation.key_names
-            remedy = "leave it out" if is_key else f"give it as the argument {other!r}"
+    spellings = {field_name.lower(), field_name.partition("[")[0].lower()}
+    for parameter in sorted((in_query | operation.key_names) - {name}):
+        if parameter.lower() in spellings:
+            is_key = parameter in operation.key_names
+            remedy = "leave it out" if is_key else f"give it as the argument {parameter!r}"
             raise InvalidArguments(
-                f"{operation.name}: a field of {name!r} would be sent as {sent!r}, which is a parameter of its own: "
-                f"{remedy}"
+                f"{operation.name}: a field of {name!r} would be sent as {field_name!r}, which is a parameter of its "
+                f"own: {remedy}"
             )
 
 

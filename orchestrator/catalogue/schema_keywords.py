@@ -20,22 +20,22 @@ def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
 
     Each required name becomes a property, because Gemini refuses all tools of a request otherwise.
     """
-    kept = {}
+    keywords = {}
     for keyword, value in schema.items():
         read = _READERS[keyword](value) if keyword in _READERS else value
         if read is not None or keyword not in _READERS:
-            kept[keyword] = read
-    kind = kept.get("type")
+            keywords[keyword] = read
+    kind = keywords.get("type")
     is_array = "array" in kind if isinstance(kind, list) else kind == "array"
     if is_array:
-        kept.setdefault("items", {})
-    properties = kept.get("properties")
+        keywords.setdefault("items", {})
+    properties = keywords.get("properties")
     if isinstance(properties, dict):
         undescribed: dict[str, Any] = {
-            name: {} for name in kept.get("required") or () if name not in properties
+            name: {} for name in keywords.get("required") or () if name not in properties
         }
-        kept["properties"] = properties | undescribed
-    return kept
+        keywords["properties"] = properties | undescribed
+    return keywords
 
 
 def text_list(value: Any) -> list[str] | None:

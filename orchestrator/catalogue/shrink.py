@@ -53,12 +53,12 @@ def _first_sentence(text: str, limit: int = 160) -> str:
 
 
 def _shorten(part: dict[str, Any]) -> dict[str, Any]:
-    kept = {
+    shortened = {
         name: value for name, value in part.items() if name not in _PROSE or name == "description"
     }
-    if isinstance(kept.get("description"), str):
-        kept["description"] = _first_sentence(kept["description"], 80)
-    return kept
+    if isinstance(shortened.get("description"), str):
+        shortened["description"] = _first_sentence(shortened["description"], 80)
+    return shortened
 
 
 def _map_schema(

@@ -80,8 +80,8 @@ class ClientFile:
             raise EditByHand(f"{self.path}: {client.key} cannot be changed ({error})") from None
         # The libraries keep what they know. What is read again shows whether that is everything.
         after = ClientFile.of(client, self.path, text)
-        others = [_without(client, changed) for changed in (plain, text)]
-        if after.entries != entries or others[0] != others[1]:
+        remaining_texts = [_without(client, changed) for changed in (plain, text)]
+        if after.entries != entries or remaining_texts[0] != remaining_texts[1]:
             raise EditByHand(
                 f"{self.path}: {client.key} cannot be changed without other changes to the file"
             )
@@ -131,13 +131,13 @@ def copies(path: Path, kind: str = "before") -> tuple[list[Path], Path]:
 
     A copy is made before each change. A copy named `undone` has the content that undoing could not restore.
     """
-    kept = list[Path]()
+    backups = list[Path]()
     first = f"{path.name}.{kind}-toolroute"
     candidate = path.with_name(first)
     while candidate.is_file():
-        kept.append(candidate)
-        candidate = path.with_name(f"{first}.{len(kept) + 1}")
-    return kept, candidate
+        backups.append(candidate)
+        candidate = path.with_name(f"{first}.{len(backups) + 1}")
+    return backups, candidate
 
 
 def _content(client: Client, text: str) -> dict[str, Any]:

@@ -83,12 +83,12 @@ def _from_codex(entry: Any) -> Any:
     """Return an entry of Codex as an mcpServers file has it."""
     if not isinstance(entry, Mapping):
         return entry
-    kept = {key: value for key, value in entry.items() if key not in _OF_CODEX}
+    fields = {key: value for key, value in entry.items() if key not in _OF_CODEX}
     for key, kind in _CODEX_CONTAINERS.items():
         value = entry.get(key, kind())
         if not isinstance(value, kind):
             # McpConfig reports the error in it.
-            return {**kept, "headers" if "headers" in key else "env": value}
+            return {**fields, "headers" if "headers" in key else "env": value}
     headers = {**entry.get("http_headers", {})}
     headers |= {key: f"${{{name}}}" for key, name in entry.get("env_http_headers", {}).items()}
     if name := entry.get("bearer_token_env_var"):
@@ -103,7 +103,7 @@ def _from_codex(entry: Any) -> Any:
             ours: entry[theirs] for theirs, ours in _CODEX_LIMITS.items() if theirs in entry
         },
     }
-    return kept | {key: value for key, value in more.items() if value}
+    return fields | {key: value for key, value in more.items() if value}
 
 
 def is_ours(entry: Any) -> bool:

@@ -65,7 +65,7 @@ def _block(text: str, key: str) -> tuple[int, int]:
         starts[name.value] = name.start_mark.index
     last = len(text)
     start = starts.get(key, last)
-    later = [other for other in starts.values() if other > start]
+    later = [start_of_other for start_of_other in starts.values() if start_of_other > start]
     end = min(later, default=last)
     # Comments and blank lines before the next key belong to that key.
     remarks = _REMARKS_AT_END.search(text, start, end)

@@ -221,21 +221,21 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _known_settings(function: Callable[..., Any]) -> dict[str, None]:
-    known: dict[str, None] = {}
+    settings: dict[str, None] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:  # **options: Unpack[a TypedDict]
-            known |= dict.fromkeys(get_args(parameter.annotation)[0].__annotations__)
+            settings |= dict.fromkeys(get_args(parameter.annotation)[0].__annotations__)
         else:
-            known[name] = None
-    return known
+            settings[name] = None
+    return settings
 
 
-def check_settings(names: Collection[str], known: Collection[str]) -> None:
+def check_settings(names: Collection[str], known_names: Collection[str]) -> None:
     """Raise UnknownSetting for the first name that is not known."""
     for name in names:
-        if name not in known:
-            settings = [setting for setting in known if setting != "self"]
-            remedy = meant(name, known) or f": give {', '.join(settings)}"
+        if name not in known_names:
+            settings = [setting for setting in known_names if setting != "self"]
+            remedy = meant(name, known_names) or f": give {', '.join(settings)}"
             raise UnknownSetting(f"unknown setting {name!r}{remedy}")
 
 

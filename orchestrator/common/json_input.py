@@ -160,25 +160,27 @@ MOST_LISTED = 10
 """The maximum number of names in an error."""
 
 
-def check_known(what: str, names: Iterable[str], known: Collection[str]) -> None:
+def check_known(what: str, names: Iterable[str], known_names: Collection[str]) -> None:
     """Raise InvalidConfig for the first name that is not known.
 
     Args:
         what: The name of the setting, for the error.
         names: The names.
-        known: The known names.
+        known_names: The known names.
     """
     for name in names:
-        if name not in known:
-            remedy = meant(name, known) or f"; the known names: {shortened(known) or 'none'}"
+        if name not in known_names:
+            remedy = (
+                meant(name, known_names) or f"; the known names: {shortened(known_names) or 'none'}"
+            )
             raise InvalidConfig(f"{what}: unknown name {name!r}{remedy}")
 
 
 def shortened(names: Collection[str]) -> str:
     """Return a list of names for an error, and the number of the names that are left out."""
     first = list(names)[:MOST_LISTED]
-    rest = len(names) - len(first)
-    return ", ".join(first) + (f" and {rest:,} more" if rest else "")
+    omitted = len(names) - len(first)
+    return ", ".join(first) + (f" and {omitted:,} more" if omitted else "")
 
 
 @cache

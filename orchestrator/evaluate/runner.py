@@ -251,7 +251,7 @@ def report(query_set: QuerySet, answers: Sequence[Answer], *, gate: float) -> di
         "set": query_set.name,
         "tools": len(query_set.catalogue),
         "queries": len(answers),
-        **quality(answers, known=query_set.catalogue.positions, gate=gate),
+        **quality(answers, catalogue_keys=query_set.catalogue.positions, gate=gate),
         "semantic_share": round(len(semantic_ms) / len(answers), 4),
         "semantic_failures": failures(answers),
         "tokens": {
@@ -268,7 +268,9 @@ def report(query_set: QuerySet, answers: Sequence[Answer], *, gate: float) -> di
     }
 
 
-def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -> dict[str, Any]:
+def quality(
+    answers: Sequence[Answer], *, catalogue_keys: Collection[str], gate: float
+) -> dict[str, Any]:
     """Return `metrics`, `ceiling`, `confidence` and `refused` of some answers. A mean without values is None.
 
     `refused` is the share of answers with the stage `none`: `wrongly` for queries with a fitting known tool, `rightly`
@@ -276,18 +278,18 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -
 
     Args:
         answers: The answers.
-        known: The keys of the tools that can be found.
+        catalogue_keys: The keys of the tools that can be found.
         gate: The confidence from which an answer counts as resolved.
     """
     labelled = [
-        (answer.ranked, answer.query.needed(answer.ranked, known))
+        (answer.ranked, answer.query.needed(answer.ranked, catalogue_keys))
         for answer in answers
         if answer.query.relevant
     ]
     right = [bool(metrics.hit(answer.ranked, answer.query.relevant)) for answer in answers]
     confidences = [answer.decision.confidence for answer in answers]
     ended = [answer.decision.stage is Stage.NONE for answer in answers]
-    fits = [any(key in known for key in answer.query.relevant) for answer in answers]
+    fits = [any(key in catalogue_keys for key in answer.query.relevant) for answer in answers]
 
     def mean_of(measure: Callable[..., float], *args: int) -> float | None:
         return _mean([measure(order, relevant, *args) for order, relevant in labelled])
@@ -300,7 +302,9 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -
             "hit@1": mean_of(metrics.hit),
         },
         "ceiling": {
-            f"recall@{k}": _mean([metrics.ceiling(relevant, known, k) for _, relevant in labelled])
+            f"recall@{k}": _mean(
+                [metrics.ceiling(relevant, catalogue_keys, k) for _, relevant in labelled]
+            )
             for k in (5, 10)
         },
         "confidence": {

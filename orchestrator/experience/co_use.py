@@ -117,16 +117,16 @@ def _partners(name: Name, tasks: Sequence[Used], *, several_people: bool) -> tup
     for actor, used in counted:
         position = used.index(name)
         times_before.update(used[:position])
-        for other in (*used[:position], *used[position + 1 :]):
-            users.setdefault(other, []).append(actor)
+        for co_used in (*used[:position], *used[position + 1 :]):
+            users.setdefault(co_used, []).append(actor)
     partners = [
         Partner(
-            name=other,
+            name=co_used,
             tasks=len(people),
             of=len(counted),
-            before=times_before[other],
+            before=times_before[co_used],
             alone=several_people and len(set(people)) == 1,
         )
-        for other, people in users.items()
+        for co_used, people in users.items()
     ]
     return tuple(sorted(partners, key=lambda partner: -partner.tasks))

@@ -66,11 +66,11 @@ class Experience:
         order = sorted(range(len(outcomes)), key=lambda position: outcomes[position].at)
         worked = [position for position in order if outcomes[position].worked]
         actors = [outcomes[position].actor for position in worked]
-        kept = newest(worked, actors, MOST_TASKS)
-        tasks = [outcomes[position] for position in kept]
+        newest_tasks = newest(worked, actors, MOST_TASKS)
+        tasks = [outcomes[position] for position in newest_tasks]
         names: dict[Name, Name] = {}
         experience = cls(
-            vectors=np.ascontiguousarray(vectors[kept].T, np.float32),
+            vectors=np.ascontiguousarray(vectors[newest_tasks].T, np.float32),
             tasks=tuple(_past(task, names) for task in tasks),
             at=np.array([task.at for task in tasks]),
             claims=Claims().plus(tasks),

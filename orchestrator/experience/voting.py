@@ -76,12 +76,13 @@ def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, 
     votes: dict[Name, dict[str, float]] = {}
     for task, weight in zip(tasks, weights, strict=True):
         share = weight / total
+        actor = task.actor
         # The chances of the used tools come first.
-        for name, chance in zip(task.used, task.chances.tolist(), strict=False):
+        chances = task.chances.tolist()
+        for name, chance in zip(task.used, chances, strict=False):
+            by_actor = votes.setdefault(name, {})
             vote = share * (1 - chance)
-            people = votes.setdefault(name, {})
-            before = people.get(task.actor, 0.0)
-            people[task.actor] = before + vote
+            by_actor[actor] = by_actor.get(actor, 0.0) + vote
     return votes
 
 
@@ -211,12 +212,14 @@ def _table(
 ) -> tuple[Values, Values, Mask, Mask]:
     """Return log-odds, votes, used tools and unseen tools [judged tasks, candidates]."""
     width = max(FIRST, *map(len, ballots))
-    table = np.full((len(ballots), width, len(_NO_CANDIDATE)), _NO_CANDIDATE, np.float64)
+    shape = len(ballots), width, len(_NO_CANDIDATE)
+    table = np.full(shape, _NO_CANDIDATE, np.float64)
     for row, ballot in zip(table, ballots, strict=True):
         row[: len(ballot)] = ballot
     chances, votes, used, unseen = np.moveaxis(table, 2, 0)
     is_candidate = chances >= 0
-    odds = np.where(is_candidate, log_odds(np.maximum(chances, LEAST)), -np.inf)
+    candidate_odds = log_odds(np.maximum(chances, LEAST))
+    odds = np.where(is_candidate, candidate_odds, -np.inf)
     return odds, votes, used.astype(bool), unseen.astype(bool)
 
 

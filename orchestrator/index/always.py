@@ -147,8 +147,8 @@ class AlwaysIndex:
         longest: dict[int, tuple[_Phrase, frozenset[int]]] = {}
         for start, word in enumerate(words):
             for phrase in self._by_first.get(word, ()):
-                known = longest.get(phrase.tool)
-                if known is not None and len(known[1]) >= len(phrase.stems):
+                earlier_match = longest.get(phrase.tool)
+                if earlier_match is not None and len(earlier_match[1]) >= len(phrase.stems):
                     continue
                 places = _places(phrase, words, start)
                 if places and not self._negated(words, start, phrase.tool):

@@ -78,9 +78,9 @@ class Corpus:
         """Return the same without these documents [documents]. The others keep their positions."""
         if documents is None:
             return self
-        kept = ~documents[self.documents]
+        is_kept = ~documents[self.documents]
         return replace(
-            self, terms=self.terms[kept], runs=self.runs[kept], left_out=int(documents.sum())
+            self, terms=self.terms[is_kept], runs=self.runs[is_kept], left_out=int(documents.sum())
         )
 
 
@@ -194,21 +194,21 @@ class Columns:
     def among(self, searched: Mask) -> "Columns":
         """Return the same as if these documents [documents] were all there are."""
         # Filtered searches must answer as a catalogue of only these tools would, so rare words are counted again.
-        kept = searched[self.documents]
-        word = self.word[kept]
+        is_searched = searched[self.documents]
+        word = self.word[is_searched]
         lengths = np.bincount(word, minlength=len(self.words))
         idf = inverse_frequency(lengths, int(searched.sum()))
         # The impact includes the idf among all documents.
         change = (idf / self.idf)[word].astype(np.float32)
-        held = lengths > 0
+        occurs = lengths > 0
         return Columns(
-            words=list(compress(self.words, held.tolist())),
-            idf=idf[held],
-            idf_of_all=self.idf_of_all[held],
-            lengths=lengths[held],
-            documents=self.documents[kept],
-            impact=self.impact[kept] * change,
-            fields=self.fields[kept],
+            words=list(compress(self.words, occurs.tolist())),
+            idf=idf[occurs],
+            idf_of_all=self.idf_of_all[occurs],
+            lengths=lengths[occurs],
+            documents=self.documents[is_searched],
+            impact=self.impact[is_searched] * change,
+            fields=self.fields[is_searched],
             size=self.size,
         )
 
@@ -309,12 +309,13 @@ class Postings(BM25Okapi):  # type: ignore[misc]
         self, words: Mapping[str, float], frequency: NDArray[np.float64]
     ) -> NDArray[np.float32]:
         """Return the scores if the documents had these counts of these words [words, documents]."""
-        idf = np.zeros(len(words))
-        for row, word in enumerate(words):
-            if word in self.counts.ids:
-                idf[row] = self.idf[self.counts.ids[word]]
-        weights = np.fromiter(words.values(), np.float64, len(words)) * idf
-        return np.asarray(weights @ self._saturated(frequency, self._norm), np.float32)
+        ids = self.counts.ids
+        weights = np.zeros(len(words))
+        for row, (word, weight) in enumerate(words.items()):
+            if word in ids:
+                weights[row] = weight * self.idf[ids[word]]
+        impacts = self._saturated(frequency, self._norm)
+        return np.asarray(weights @ impacts, np.float32)
 
     def _saturated(
         self, frequency: NDArray[np.float64], norm: NDArray[np.float64]
@@ -392,8 +393,12 @@ class Bigrams:
         bigrams = left[is_bigram] * len(corpus.ids) + right[is_bigram]
         documents = corpus.documents[:-1][is_bigram]
         keys = np.sort(bigrams * max(corpus.size, 1) + documents)
-        unique = keys[_is_new(keys)]
-        return cls(keys=unique, ids=corpus.ids, size=corpus.size, searched=corpus.searched)
+        return cls(
+            keys=keys[_is_new(keys)],
+            ids=corpus.ids,
+            size=corpus.size,
+            searched=corpus.searched,
+        )
 
     def scores(
         self, parts: Sequence[Mapping[Pair, float]], among: Mask | None = None
@@ -406,28 +411,28 @@ class Bigrams:
         """
         size = max(self.size, 1)
         pairs = self._known(parts)
-        wanted = np.array([self._number(pair) for pair in pairs], np.int64) * size
-        starts = self.keys.searchsorted(wanted)
-        ends = self.keys.searchsorted(wanted + size)
-        held = (ends > starts).nonzero()[0]
-        if not len(held):
+        numbers = np.array([self._number(pair) for pair in pairs], np.int64)
+        starts = self.keys.searchsorted(numbers * size)
+        ends = self.keys.searchsorted(numbers * size + size)
+        occurring = (ends > starts).nonzero()[0]
+        if not len(occurring):
             return np.zeros((len(parts), self.size))
-        spans = list(map(slice, starts[held].tolist(), ends[held].tolist()))
+        spans = list(map(slice, starts[occurring].tolist(), ends[occurring].tolist()))
         documents = _gather(self.keys, spans) % size
-        holders = (ends - starts)[held]
+        frequency = (ends - starts)[occurring]
         searched = self.searched
-        pair = np.arange(len(held)).repeat(holders)
+        pair = np.arange(len(occurring)).repeat(frequency)
         if among is not None:
-            kept = among[documents]
-            documents = documents[kept]
-            pair = pair[kept]
-            holders = np.bincount(pair, minlength=len(held))
+            is_searched = among[documents]
+            documents = documents[is_searched]
+            pair = pair[is_searched]
+            frequency = np.bincount(pair, minlength=len(occurring))
             searched = int(among.sum())
-        idf = inverse_frequency(holders, searched)
-        held_pairs = [pairs[number] for number in held.tolist()]
+        idf = inverse_frequency(frequency, searched)
+        occurring_pairs = [pairs[number] for number in occurring.tolist()]
         scores = np.empty((len(parts), self.size))
         for part, weights in enumerate(parts):
-            weighted = idf * [weights.get(held_pair, 0.0) for held_pair in held_pairs]
+            weighted = idf * [weights.get(bigram, 0.0) for bigram in occurring_pairs]
             scores[part] = np.bincount(documents, weighted[pair], self.size)
         return scores
 

@@ -150,13 +150,14 @@ class Correction:
         The uncorrected probabilities count as `prior` results. A probability of 0 means no answer and is ignored.
         """
         # Without an answer there was no claim that could be wrong.
-        answered = [claim for claim in claims if claim[0] > 0]
-        if not answered:
+        answered_claims = [claim for claim in claims if claim[0] > 0]
+        if not answered_claims:
             return cls()
-        chances, right = np.array(answered, np.float64).T
+        chances, is_right = np.array(answered_claims, np.float64).T
         odds = log_odds(chances)
-        inputs = np.column_stack([odds, np.ones_like(odds)])
-        slope, offset = _newton(inputs, right, prior).tolist()
+        constant = np.ones_like(odds)
+        inputs = np.column_stack([odds, constant])
+        slope, offset = _newton(inputs, is_right, prior).tolist()
         return cls(slope=max(slope, LEAST_SLOPE), offset=offset)
 
     def on(self, fitted: LogisticMap) -> LogisticMap:
@@ -375,9 +376,9 @@ def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[floa
     if not len(probabilities):
         return 0.0
     best = int(np.argmax(probabilities))
-    held = float(rows[best, _IN_TOOL]) * (1 - query[_UNKNOWN])
-    few = held * math.expm1(query[_TERMS]) < SEVERAL
-    return 0.0 if few else min(1.0, 2 * held, float(probabilities[best]) + ABOVE)
+    weight_in_tool = float(rows[best, _IN_TOOL]) * (1 - query[_UNKNOWN])
+    few = weight_in_tool * math.expm1(query[_TERMS]) < SEVERAL
+    return 0.0 if few else min(1.0, 2 * weight_in_tool, float(probabilities[best]) + ABOVE)
 
 
 UNKNOWN_NO_TOOL_SIMILARITY = -1.0

@@ -135,7 +135,7 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, candidates: Can
     ranking = _ranking(score, candidates)
     best = candidates.per_row(np.maximum(ranking.best, _LEAST))
     ceiling = candidates.per_row(np.maximum(scores.ceilings, _LEAST))
-    held = _held_weight(scores, candidates)
+    shared_weight = _held_weight(scores, candidates)
     share_of_best = score / best
     columns: dict[str, Column] = {
         "kw_share_of_best": share_of_best,
@@ -144,9 +144,10 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, candidates: Can
         "kw_log_rank": np.log1p(ranking.ranks),
         "kw_best_clause": _best_clause_share(scores, candidates, share_of_best),
         "kw_server": scores.servers[servers],
-        "name_in_query": held.idf_in_name / np.maximum(index.name_weight[positions], _LEAST),
-        "query_in_name": held.in_name,
-        "query_in_tool": held.in_tool,
+        "name_in_query": shared_weight.idf_in_name
+        / np.maximum(index.name_weight[positions], _LEAST),
+        "query_in_name": shared_weight.in_name,
+        "query_in_tool": shared_weight.in_tool,
         "server_in_query": candidates.pick(scores.named, servers),
         "kw_pairs": candidates.pick(scores.pairs, positions)
         * index.postings.single_mention[positions]

@@ -320,13 +320,13 @@ def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
     `gives` is the number of different verbs: "read the first or read the last lines" is one act. Examples of private
     paths for a path parameter do not count.
     """
-    named = parameters.intersection(_NAMED.findall(sentence))
+    named_parameters = parameters.intersection(_NAMED.findall(sentence))
     private = _reads_private(sentence)
-    if named and (gives > 1 or _READS.search(sentence)):
+    if named_parameters and (gives > 1 or _READS.search(sentence)):
         return private or "file" in sentence
     secret = _first(_SECRETS, sentence)
-    if named and secret:
-        return not _is_named_by(secret, named)
+    if named_parameters and secret:
+        return not _is_named_by(secret, named_parameters)
     names = " ".join(parameters).lower()
     takes_path = "path" in names or "file" in names
     return private and (gives > 1 or not takes_path)
@@ -347,11 +347,11 @@ def _hidden(text: str) -> Iterator[str]:
 def _unseen(text: str) -> Iterator[int]:
     """Yield the positions of invisible characters next to ASCII text."""
     for match in _NOT_ASCII.finditer(text):
-        place, char = match.start(), match.group()
+        position, char = match.start(), match.group()
         if char not in _SEEN and unicodedata.category(char) in _UNSEEN:
-            beside = text[place - 1 : place] + text[place + 1 : place + 2]
-            if any(_is_ascii_or_unseen(other) for other in beside):
-                yield place
+            beside = text[position - 1 : position] + text[position + 1 : position + 2]
+            if any(_is_ascii_or_unseen(neighbour) for neighbour in beside):
+                yield position
 
 
 def _is_ascii_or_unseen(char: str) -> bool:
@@ -444,16 +444,16 @@ def _with_accepted_texts(tool: Tool) -> Tool:
 def _without_tagged(text: str) -> str:
     """Return the text without its tags in capitals and their content, in one pass."""
     last_closing = {match[1]: match.start() for match in _CLOSING.finditer(text)}
-    kept: list[str] = []
+    remaining: list[str] = []
     end = 0
     for opening in _OPENING.finditer(text):
         name = opening[1]
         if opening.start() < end or last_closing.get(name, 0) < opening.end():
             continue
-        kept.append(text[end : opening.start()])
+        remaining.append(text[end : opening.start()])
         closing = f"</{name}>"
         end = text.index(closing, opening.end()) + len(closing)
-    return " ".join((*kept, text[end:]))
+    return " ".join((*remaining, text[end:]))
 
 
 def _without_sentences(text: str, drops: Callable[[str], bool]) -> str:
@@ -464,9 +464,9 @@ def _without_sentences(text: str, drops: Callable[[str], bool]) -> str:
     if unseen:
         visible = "".join(char for place, char in enumerate(visible) if place not in unseen)
     sentences = _SENTENCE.split(visible)
-    kept = [sentence for sentence in sentences if not drops(_single_spaced(sentence))]
-    is_unchanged = visible == text and kept == sentences
-    return text if is_unchanged else _single_spaced(" ".join(kept))
+    remaining = [sentence for sentence in sentences if not drops(_single_spaced(sentence))]
+    is_unchanged = visible == text and remaining == sentences
+    return text if is_unchanged else _single_spaced(" ".join(remaining))
 
 
 def _single_spaced(text: str) -> str:

@@ -238,12 +238,16 @@ class Index:
     def sizes(self) -> "Sizes":
         """The size of each definition [tools]. A definition of an earlier index is not counted again."""
         counted = self.documents.sizes
-        by_hash = dict(zip(self.documents.hashes, self.tools, strict=True))
-        new = [tool_hash for tool_hash in by_hash if tool_hash not in counted]
-        sizes = _sizes_of([by_hash[tool_hash] for tool_hash in new])
-        counted.update(zip(new, sizes, strict=True))
-        rows = [counted[tool_hash] for tool_hash in self.documents.hashes]
-        tokens, plain = np.array(rows, np.int64).reshape(-1, 2).T.copy()
+        hashes = self.documents.hashes
+        new_tools = {
+            tool_hash: tool
+            for tool_hash, tool in zip(hashes, self.tools, strict=True)
+            if tool_hash not in counted
+        }
+        new_sizes = _sizes_of([*new_tools.values()])
+        counted.update(zip(new_tools, new_sizes, strict=True))
+        sizes = np.array([counted[tool_hash] for tool_hash in hashes], np.int64)
+        tokens, plain = sizes.reshape(-1, 2).T.copy()
         return Sizes(tokens=tokens, plain=plain)
 
 

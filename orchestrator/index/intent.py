@@ -43,14 +43,14 @@ def _named_for_reading(tool: Tool) -> bool:
     "list_delete" (Delete a list), "get_user" (Wipes the user) and "set_display" of the server `set` are not read-only.
     Without a description the name alone decides.
     """
-    verb, *others = name_words(tool)
-    if verb not in READING_VERBS or not _SECOND_ACTIONS.isdisjoint(others):
+    verb, *further_words = name_words(tool)
+    if verb not in READING_VERBS or not _SECOND_ACTIONS.isdisjoint(further_words):
         return False
     first_word = spaced(tool.name).lower().split()[0]
     changing_actions = known_actions() - READING_VERBS
-    if not changing_actions.isdisjoint([first_word, *others]):
+    if not changing_actions.isdisjoint([first_word, *further_words]):
         return False
-    return _describes_reading(tool.description, {stem(word) for word in others})
+    return _describes_reading(tool.description, {stem(word) for word in further_words})
 
 
 def _describes_reading(description: str, name_stems: set[str]) -> bool:

@@ -87,7 +87,7 @@ class KeywordIndex:
         """
         self.servers = list(places)
         self.server_of = np.arange(len(places)).repeat(
-            [place.stop - place.start for place in places.values()]
+            [span.stop - span.start for span in places.values()]
         )
         corpus = reading.corpus.without(flagged)
         self._bigrams = Bigrams.of(corpus)

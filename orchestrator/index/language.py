@@ -43,34 +43,34 @@ is not claimed (docs/decisions/confidence.md)."""
 _LOG_TOOLS = ASKED.index("log_tools")
 
 
-def is_other_language(text: str, known: Container[str], corrected: Container[str] = ()) -> bool:
+def is_other_language(text: str, stems: Container[str], corrected: Container[str] = ()) -> bool:
     """Return True if a task is probably in another language than English.
 
     Args:
         text: The task without quotations.
-        known: The catalogue's stems.
+        stems: The catalogue's stems.
         corrected: The words that are misspelt if the task is in English.
     """
-    return language_maps().other.chance(evidence(text, known, corrected)) >= LEAST
+    return language_maps().other.chance(evidence(text, stems, corrected)) >= LEAST
 
 
-def evidence(text: str, known: Container[str], corrected: Container[str] = ()) -> list[float]:
+def evidence(text: str, stems: Container[str], corrected: Container[str] = ()) -> list[float]:
     """Return EVIDENCE: the share of words that neither a tool nor the embedder has, and that of English stop words.
 
     Names are not read: words that begin with a capital, behind the first word.
 
     Args:
         text: The task without quotations. Only its first words are read.
-        known: The catalogue's stems.
+        stems: The catalogue's stems.
         corrected: The words that are misspelt if the task is in English. They do not count as strange.
     """
     letters = _LETTERS.findall(text)[:_FIRST_WORDS]
     if not letters:
         return [0.0, 1.0]
-    first, *others = letters
-    words = [first.lower(), *(word for word in others if word == word.lower())]
+    first, *further_words = letters
+    words = [first.lower(), *(word for word in further_words if word == word.lower())]
     written_right = [word for word in words if word not in corrected]
-    strange = len(strange_words(written_right, known))
+    strange = len(strange_words(written_right, stems))
     stop_words = sum(word in STOP_WORDS for word in words)
     return [strange / len(words), stop_words / len(words)]
 
@@ -121,10 +121,17 @@ def top_features(chances: Probabilities, second: Rows, query: list[float]) -> li
         query: The features ASKED of the query.
     """
     best = int(np.argmax(chances))
-    above, cosine = second[best].tolist()
     odds = log_odds(chances, 1e-6)
     best_odds = float(odds[best])
-    next_odds = np.delete(odds, best).max(initial=log_odds(1e-3))
-    next_above = np.delete(second[:, 0], best).max(initial=0.0)
-    lead = float(best_odds - next_odds)
-    return [best_odds, lead, above, above - next_above, cosine, query[_LOG_TOOLS]]
+    next_odds = float(np.delete(odds, best).max(initial=log_odds(1e-3)))
+    deviations = second[:, 0]
+    best_deviation = float(deviations[best])
+    next_deviation = float(np.delete(deviations, best).max(initial=0.0))
+    return [
+        best_odds,
+        best_odds - next_odds,
+        best_deviation,
+        best_deviation - next_deviation,
+        float(second[best, 1]),
+        query[_LOG_TOOLS],
+    ]

@@ -56,19 +56,25 @@ class SemanticIndex:
         """
         parts, dimension = queries.shape
         columns = math.ceil(parts / COLUMNS) * COLUMNS
-        asked = np.zeros((dimension, columns), np.float32)
-        asked[:, :parts] = queries.T
-        cosines = np.empty((len(self.vectors), columns), np.float32)
-        rows = max(1, ONE_THREAD // asked.size)
-        in_blocks = len(cosines) // rows * rows
-        # One call for all whole blocks: with 1,300 tools a loop takes 10 to 20 % longer.
-        blocks = self.vectors[:in_blocks].reshape(-1, rows, dimension)
-        np.matmul(blocks, asked, out=cosines[:in_blocks].reshape(-1, rows, columns))
-        np.matmul(self.vectors[in_blocks:], asked, out=cosines[in_blocks:])
+        columns_of_parts = np.zeros((dimension, columns), np.float32)
+        columns_of_parts[:, :parts] = queries.T
+        cosines = self._product(columns_of_parts)
         by_part = np.ascontiguousarray(cosines.T[:parts])
         if among is None:
             return by_part
         return np.where(among, by_part, np.float32(-1))
+
+    def _product(self, queries: NDArray[np.float32]) -> Cosines:
+        """Return the product of all vectors with queries in columns [tools, columns], in blocks of ONE_THREAD."""
+        dimension, columns = queries.shape
+        cosines = np.empty((len(self.vectors), columns), np.float32)
+        rows = max(1, ONE_THREAD // queries.size)
+        in_blocks = len(cosines) // rows * rows
+        # One call for all whole blocks: with 1,300 tools a loop takes 10 to 20 % longer.
+        blocks = self.vectors[:in_blocks].reshape(-1, rows, dimension)
+        np.matmul(blocks, queries, out=cosines[:in_blocks].reshape(-1, rows, columns))
+        np.matmul(self.vectors[in_blocks:], queries, out=cosines[in_blocks:])
+        return cosines
 
     def server_scores(
         self,

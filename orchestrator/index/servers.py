@@ -102,7 +102,10 @@ def aliases(server: str) -> set[str]:
     for name in (server, without_owner):
         plain = _NO_NAME.sub(" ", spaced(name.replace("@", " ")))
         words = plain.lower().split()
-        core = [word for word in words if word not in GENERIC]
-        names |= {" ".join(words), "".join(words), " ".join(core), "".join(core)}
-    useless = GENERIC | STOP_WORDS
-    return {name for name in names - useless if name.strip() and not name.isdigit()}
+        specific_words = [word for word in words if word not in GENERIC]
+        for alias_words in (words, specific_words):
+            names.add(" ".join(alias_words))
+            names.add("".join(alias_words))
+    names -= GENERIC
+    names -= STOP_WORDS
+    return {name for name in names if name.strip() and not name.isdigit()}

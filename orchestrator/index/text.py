@@ -343,7 +343,7 @@ def corrections(words: Iterable[str], known: Container[str]) -> dict[str, str]:
     for word in strange_words(unique, known)[:MOST]:
         if not (SHORTEST <= len(word) <= LONGEST and word.isascii()):
             continue
-        candidates = [other for other in _similar_shape(word) if stem(other) in known]
+        candidates = [spelling for spelling in _similar_shape(word) if stem(spelling) in known]
         near = nearest(word, candidates)
         if len(set(map(stem, near))) == 1:
             corrected[word] = near[0]

@@ -73,20 +73,20 @@ class ToolRoutedModel(Model):
         )
 
     async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
-        asked = _bound(args, options)
-        chosen = await self._chosen(asked)
-        response = await self._model.get_response(**chosen)
-        await self._ended(asked, chosen["tools"], response.output)
+        arguments = _bound(args, options)
+        routed_arguments = await self._chosen(arguments)
+        response = await self._model.get_response(**routed_arguments)
+        await self._ended(arguments, routed_arguments["tools"], response.output)
         return response
 
     async def stream_response(
         self, *args: Any, **options: Any
     ) -> AsyncIterator[TResponseStreamEvent]:
-        asked = _bound(args, options)
-        chosen = await self._chosen(asked)
-        async for event in self._model.stream_response(**chosen):
+        arguments = _bound(args, options)
+        routed_arguments = await self._chosen(arguments)
+        async for event in self._model.stream_response(**routed_arguments):
             if event.type == "response.completed":
-                await self._ended(asked, chosen["tools"], event.response.output)
+                await self._ended(arguments, routed_arguments["tools"], event.response.output)
             yield event
 
     def get_retry_advice(self, request: Any) -> Any:
@@ -95,24 +95,24 @@ class ToolRoutedModel(Model):
     async def close(self) -> None:
         await self._model.close()
 
-    async def _chosen(self, asked: dict[str, Any]) -> dict[str, Any]:
+    async def _chosen(self, arguments: dict[str, Any]) -> dict[str, Any]:
         agent_tools = list[FunctionTool]()
         provided = list[Any]()
-        for tool in asked["tools"]:
+        for tool in arguments["tools"]:
             if isinstance(tool, FunctionTool):
                 agent_tools.append(tool)
             else:
                 provided.append(tool)
-        conversation = exchanges(asked["input"])
-        context = asked["model_settings"]
-        chosen = await self._toolbox.choose(agent_tools, tool_of, conversation, context)
-        return {**asked, "tools": [*provided, *chosen]}
+        conversation = exchanges(arguments["input"])
+        context = arguments["model_settings"]
+        chosen_tools = await self._toolbox.choose(agent_tools, tool_of, conversation, context)
+        return {**arguments, "tools": [*provided, *chosen_tools]}
 
     async def _ended(
-        self, asked: dict[str, Any], offered: Sequence[Any], output: Sequence[Any]
+        self, arguments: dict[str, Any], offered: Sequence[Any], output: Sequence[Any]
     ) -> None:
         called = {item.name for item in output if item.type == "function_call"}
-        hidden = {tool.name for tool in asked["tools"]} - {tool.name for tool in offered}
+        hidden = {tool.name for tool in arguments["tools"]} - {tool.name for tool in offered}
         wrong = sorted(called & hidden)
         if self._toolbox.enforce and wrong:
             raise ModelBehaviorError(
@@ -120,7 +120,7 @@ class ToolRoutedModel(Model):
             )
         # A response without calls is the last one of its turn.
         if not called:
-            await self._toolbox.record(exchanges(asked["input"]), asked["model_settings"])
+            await self._toolbox.record(exchanges(arguments["input"]), arguments["model_settings"])
 
 
 def _bound(args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:

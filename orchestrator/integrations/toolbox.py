@@ -130,9 +130,9 @@ class Toolbox:
 
     def alone(self) -> "Toolbox":
         """Return a Toolbox that knows no conversation yet. Each execution of a workflow needs its own."""
-        other = copy(self)
-        vars(other).update(_turns=Recent[str, _Turn](_KEPT_TURNS))
-        return other
+        toolbox = copy(self)
+        vars(toolbox).update(_turns=Recent[str, _Turn](_KEPT_TURNS))
+        return toolbox
 
     async def choose(
         self,

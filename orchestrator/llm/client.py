@@ -151,14 +151,14 @@ class Models:
             InvalidInput: The question is too long.
             ModelFailed: The answer is unusable. Every error has the usage so far.
         """
-        sent = list(messages)
+        conversation = list(messages)
         usage = Usage()
         problems: list[str] = []
         for _ in range(1 + repairs):
             with spent_before(usage):
-                left = None if max_tokens is None else max_tokens - usage.total
-                limit = _room(model, sent, shape, max_output_tokens, left)
-                answer = await self._complete(model, sent, shape, limit)
+                tokens_left = None if max_tokens is None else max_tokens - usage.total
+                limit = _room(model, conversation, shape, max_output_tokens, tokens_left)
+                answer = await self._complete(model, conversation, shape, limit)
             usage += answer.usage
             value, problems = read_answer(answer, shape)
             if value is not None:
@@ -167,7 +167,7 @@ class Models:
                     return value, usage
             reply = {"role": "assistant", "content": answer.text or "(nothing)"}
             # Only the last answer is repaired: earlier ones would cost tokens and repeat their faults.
-            sent = [*messages, reply, repair_message(problems)]
+            conversation = [*messages, reply, repair_message(problems)]
         raise with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
 
     async def write(
@@ -340,19 +340,19 @@ def _room(
     messages: Sequence[Message],
     shape: type[BaseModel] | None,
     limit: int,
-    left: int | None,
+    tokens_left: int | None,
 ) -> int:
     """Return the maximum tokens of an answer: the limit, or the tokens left by the question."""
-    if left is None:
+    if tokens_left is None:
         return limit
     question = list[Any](messages)
     if shape:
         question.append(schema_of(shape))
     needed = count_tokens(compact(question))
-    if left - needed < min(limit, LEAST_ANSWER):
-        few = f"the question needs {needed:,} tokens, but only {max(0, left):,} tokens of the budget are left"
+    if tokens_left - needed < min(limit, LEAST_ANSWER):
+        few = f"the question needs {needed:,} tokens, but only {max(0, tokens_left):,} tokens of the budget are left"
         raise ModelFailed(f"model {model!r} was not asked: {few}")
-    return min(limit, left - needed)
+    return min(limit, tokens_left - needed)
 
 
 def _simpler(dialect: _Dialect, first: _Dialect, complaint: str, structured: bool) -> _Dialect:

@@ -161,18 +161,24 @@ async def make_plan(
         [('stripe:refund_charge', {'charge': 'ch_3PqX'})]
     """
     request.validate()
-    with telemetry.span("plan", request.decision.tenant) as seen:
-        made = await _made(models, request, give_up, within_s)
-        seen |= {"gen_ai.request.model": made.model, "toolroute.plan.steps": len(made.steps)}
-        if made.usage.total:
-            seen |= {
-                "gen_ai.usage.input_tokens": made.usage.input,
-                "gen_ai.usage.output_tokens": made.usage.output,
+    with telemetry.span("plan", request.decision.tenant) as attributes:
+        planned = await _made(models, request, give_up, within_s)
+        attributes |= {
+            "gen_ai.request.model": planned.model,
+            "toolroute.plan.steps": len(planned.steps),
+        }
+        if planned.usage.total:
+            attributes |= {
+                "gen_ai.usage.input_tokens": planned.usage.input,
+                "gen_ai.usage.output_tokens": planned.usage.output,
             }
         logger.info(
-            "planned %d steps by %s, %d tokens", len(made.steps), made.model, made.usage.total
+            "planned %d steps by %s, %d tokens",
+            len(planned.steps),
+            planned.model,
+            planned.usage.total,
         )
-    return made
+    return planned
 
 
 async def _made(
@@ -204,15 +210,15 @@ async def _made(
 
 async def _chosen(models: Models, request: PlanRequest) -> Choice:
     decision, model = request.decision, models.route_model
-    chosen, usage = await _ask(models, model, CHOOSE, request, ChosenShape, _faults_of_choice)
-    tool = _named(decision, chosen.tool) if chosen.action == "tool" else None
+    reply, usage = await _ask(models, model, CHOOSE, request, ChosenShape, _faults_of_choice)
+    tool = _named(decision, reply.tool) if reply.action == "tool" else None
     return Choice(
-        action=Action(chosen.action),
-        reasons=tuple(chosen.reasons),
-        confidence=chosen.confidence,
-        answer=chosen.answer if chosen.action == "answer" else "",
+        action=Action(reply.action),
+        reasons=tuple(reply.reasons),
+        confidence=reply.confidence,
+        answer=reply.answer if reply.action == "answer" else "",
         tool=tool.key if tool else "",
-        arguments=arguments_so_far(tool, chosen.arguments)[0] if tool else {},
+        arguments=arguments_so_far(tool, reply.arguments)[0] if tool else {},
         model=model,
         usage=usage,
     )
@@ -316,18 +322,18 @@ def _after(turns: Sequence[Turn], query: str) -> str:
     return "\n".join(["Earlier turns, the latest last:", *lines, "", f"The task now: {query}"])
 
 
-def _faults_of_choice(decision: Decision, chosen: ChosenShape) -> list[str]:
-    if not 0 <= chosen.confidence <= 1:
-        return [f"confidence {chosen.confidence}: give 0 to 1"]
-    if chosen.action == "answer" and not chosen.answer.strip():
+def _faults_of_choice(decision: Decision, reply: ChosenShape) -> list[str]:
+    if not 0 <= reply.confidence <= 1:
+        return [f"confidence {reply.confidence}: give 0 to 1"]
+    if reply.action == "answer" and not reply.answer.strip():
         return ["action answer: put it in `answer`, or choose another action"]
-    if chosen.action != "tool":
+    if reply.action != "tool":
         return []
-    tool = _named(decision, chosen.tool)
+    tool = _named(decision, reply.tool)
     return (
-        [_unknown(decision, chosen.tool)]
+        [_unknown(decision, reply.tool)]
         if tool is None
-        else arguments_so_far(tool, chosen.arguments)[1]
+        else arguments_so_far(tool, reply.arguments)[1]
     )
 
 
@@ -453,5 +459,5 @@ def _filled_later(made: Plan, first: Plan) -> Plan:
 
 
 def _planners(request: PlanRequest, why: ToolrouteError | str) -> Plan:
-    made = plan(request)
-    return replace(made, warnings=(f"decided without a model: {why}", *made.warnings))
+    planned = plan(request)
+    return replace(planned, warnings=(f"decided without a model: {why}", *planned.warnings))

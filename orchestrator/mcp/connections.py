@@ -258,8 +258,8 @@ class Connections:
 
         Returns True if it was listed.
         """
-        known = self._servers.get(server)
-        if known is None or known.connection is None or not known.connection.called:
+        managed = self._servers.get(server)
+        if managed is None or managed.connection is None or not managed.connection.called:
             return False
         await self.list_again(server)
         return True

@@ -157,10 +157,10 @@ def accepted_versions(error: BaseException) -> list[str] | None:
     if not supported and not any(phrase in message for phrase in _REFUSED_VERSION):
         return None
     versions = HANDSHAKE_PROTOCOL_VERSIONS[::-1]
-    named = _VERSION.findall(str(supported or cause.message))
-    if not named:
+    named_versions = _VERSION.findall(str(supported or cause.message))
+    if not named_versions:
         return list(versions)
-    return [version for version in versions if version in named]
+    return [version for version in versions if version in named_versions]
 
 
 def has_code(error: BaseException, code: int) -> bool:

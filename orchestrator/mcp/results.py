@@ -51,32 +51,32 @@ class _Cut(NamedTuple):
     tokens: int
 
 
-def as_tool_result(answered: Answered) -> ToolResult:
+def as_tool_result(answer: Answered) -> ToolResult:
     """Convert a result to text, with other blocks described in brackets.
 
     Structured content is included only if it fits.
     """
-    result = answered.answer
-    secrets = answered.secrets
+    result = answer.answer
+    secrets = answer.secrets
     if isinstance(result, Exception):
-        refusal = _cut(answered.refusal, answered.max_tokens)
+        refusal = _cut(answer.refusal, answer.max_tokens)
         return ToolResult(
             text=refusal.text,
             is_error=True,
             truncated=refusal.is_cut,
             tokens=refusal.tokens,
-            warnings=answered.warnings,
+            warnings=answer.warnings,
         )
     structured = result.structured_content
-    fits = structured is None or _fits(structured, answered.max_tokens)
-    text = _cut(secrets.redact(_full_text(result)), answered.max_tokens)
+    fits = structured is None or _fits(structured, answer.max_tokens)
+    text = _cut(secrets.redact(_full_text(result)), answer.max_tokens)
     return ToolResult(
         text=text.text,
         structured=secrets.redact_json(structured) if fits else None,
         is_error=result.is_error,
         truncated=text.is_cut or not fits,
         tokens=text.tokens,
-        warnings=answered.warnings,
+        warnings=answer.warnings,
         meta=answer_meta(result.meta, secrets, _MOST_META_BYTES),
     )
 
@@ -85,29 +85,27 @@ Keep = Callable[[str, Any], str]
 """Keeps the whole text and structured content of a cut result. Returns the handle for `read_result`."""
 
 
-def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResult":
+def as_mcp_result(answer: Answered, keep: Keep | None = None) -> "CallToolResult":
     """Pass on the server's own result, images included, with its texts redacted and cut to the limit.
 
     With `keep`, a cut result names the handle of the whole result. Structured content is then shortened, not dropped.
     """
     from mcp.types import CallToolResult, TextContent
 
-    result = answered.answer
-    secrets = answered.secrets
-    warnings = [TextContent(text=f"Warning: {warning}") for warning in answered.warnings]
+    result = answer.answer
+    secrets = answer.secrets
+    warnings = [TextContent(text=f"Warning: {warning}") for warning in answer.warnings]
     if isinstance(result, Exception):
-        return CallToolResult(
-            content=[TextContent(text=answered.refusal), *warnings], is_error=True
-        )
+        return CallToolResult(content=[TextContent(text=answer.refusal), *warnings], is_error=True)
     if is_too_large(result.meta):
         warnings.append(
             TextContent(text="Warning: the result's _meta is too large and was left out")
         )
-    blocks, is_cut, left = _blocks_within(answered, result)
+    blocks, is_cut, left = _blocks_within(answer, result)
     structured = result.structured_content
     # Before the protocol of 2026 only an object may stand here.
     is_object = isinstance(structured, dict)
-    fits = is_object and _fits(structured, answered.max_tokens)
+    fits = is_object and _fits(structured, answer.max_tokens)
     masked = secrets.redact_json(structured) if fits or keep else None
     if keep and (is_cut or (is_object and not fits)):
         handle = keep(secrets.redact(_full_text(result)), masked)
@@ -117,7 +115,7 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
             )
         )
         if is_object and not fits:
-            masked = _shortened(secrets.redact_json(structured), answered.max_tokens)
+            masked = _shortened(secrets.redact_json(structured), answer.max_tokens)
     if not blocks and structured is not None:  # Many clients show their model only the blocks.
         blocks.append(TextContent(text=_cut(secrets.redact(compact(structured)), left).text))
     return CallToolResult(
@@ -129,29 +127,27 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
 
 
 def _blocks_within(
-    answered: Answered, result: "CallToolResult"
+    answer: Answered, result: "CallToolResult"
 ) -> tuple[list["ContentBlock"], bool, int]:
     """Return the blocks within the limit, whether something was cut, and the tokens that are left."""
     from mcp.types import TextContent
 
     blocks: list[ContentBlock] = []
     is_cut = False
-    left = answered.max_tokens
+    tokens_left = answer.max_tokens
     for block in result.content:
-        if left <= 0 and block.type in _TEXTS:
+        if tokens_left <= 0 and block.type in _TEXTS:
             continue
-        passed, text = _passed_on(block, answered.secrets, left)
+        passed, text = _passed_on(block, answer.secrets, tokens_left)
         blocks.append(passed)
         is_cut = is_cut or text.is_cut
-        left -= text.tokens
+        tokens_left -= text.tokens
     # Said in the result, so that a model does not take the part for all of it.
     omitted = len(result.content) - len(blocks)
     if omitted:
-        note = (
-            f"[cut: {omitted:,} more blocks omitted to stay within {answered.max_tokens:,} tokens]"
-        )
+        note = f"[cut: {omitted:,} more blocks omitted to stay within {answer.max_tokens:,} tokens]"
         blocks.append(TextContent(text=note))
-    return blocks, is_cut or omitted > 0, left
+    return blocks, is_cut or omitted > 0, tokens_left
 
 
 def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", _Cut]:
@@ -182,9 +178,9 @@ def _full_text(result: "CallToolResult") -> str:
 def _fits(value: Any, max_tokens: int) -> bool:
     if max_tokens == UNLIMITED:
         return True
-    written = compact(value)
+    json_text = compact(value)
     # A character is an eighth of a token at least, on average. So a text that is far too long need not be counted.
-    return len(written) // 8 <= max_tokens and count_tokens(written) <= max_tokens
+    return len(json_text) // 8 <= max_tokens and count_tokens(json_text) <= max_tokens
 
 
 def _cut(text: str, limit: int) -> _Cut:

@@ -103,16 +103,16 @@ def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
     """
     if len(text) > MAX_CUT:
         return text, ()
-    kept = []
+    remaining = []
     left_out = []
     end = 0
     for start, next_end in exclusions(text):
-        kept.append(text[end:start])
+        remaining.append(text[end:start])
         left_out.append(text[start:next_end].strip())
         end = next_end
     if not left_out:
         return text, ()
-    requested = " ".join([*kept, text[end:]]).strip(" ,.;:!?\n")
+    requested = " ".join([*remaining, text[end:]]).strip(" ,.;:!?\n")
     return (requested if terms(requested) else text), tuple(left_out)
 
 
@@ -160,11 +160,11 @@ def split_clauses(text: str, actions: frozenset[str]) -> list[str]:
         if len(terms(text[start:end])) >= MIN_TERMS:
             parts.append(text[start:end])
             start = end
-    rest = text[start:]
-    if len(terms(rest)) >= MIN_TERMS:
-        parts.append(rest)
+    last_part = text[start:]
+    if len(terms(last_part)) >= MIN_TERMS:
+        parts.append(last_part)
     elif parts:
-        parts[-1] += rest
+        parts[-1] += last_part
     if len(parts) > MAX_CLAUSES:
         parts[MAX_CLAUSES - 1 :] = ["".join(parts[MAX_CLAUSES - 1 :])]
     return [_trimmed(part) for part in parts]

@@ -73,16 +73,16 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
     of_task = candidates.of_task
     positions = of_task.positions.tolist()
     chances = _chances(of_task, fusion)
-    kept = kept_of(state.task.index.tools, positions)
-    by_search = chances * kept
+    shares = kept_of(state.task.index.tools, positions)
+    by_search = chances * shares
     final = by_search
     lowered: list[int] = []
     if fusion is not Fusion.RRF:
-        final = _behind_best(chances, of_task.support) * kept
+        final = _behind_best(chances, of_task.support) * shares
         if len(candidates.clauses) > 1:
-            for_clauses = candidates.of_clauses(of_task.positions, with_server_prior=False) * kept
+            for_clauses = candidates.of_clauses(of_task.positions, with_server_prior=False) * shares
             by_search = _raised(by_search, for_clauses)
-            final = _raised(final, candidates.of_clauses(of_task.positions) * kept)
+            final = _raised(final, candidates.of_clauses(of_task.positions) * shares)
         is_lowered = final * (1 - by_search) < LITTLE * by_search * (1 - final)
         lowered = of_task.positions[is_lowered].tolist()
     # Equal final probabilities keep the order of the legs' own.

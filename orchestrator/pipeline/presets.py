@@ -165,11 +165,11 @@ def _linked(state: State, relevance: Mapping[int, float]) -> dict[int, float]:
     linked = dict.fromkeys(relevance, 0.0)
     for position in relevance:
         for edge in index.graph.edges(position):
-            other = index.catalogue.positions[edge.to]
-            if other in linked:
-                strength = edge.weight * relevance[other] * relevance[position]
+            target = index.catalogue.positions[edge.to]
+            if target in linked:
+                strength = edge.weight * relevance[target] * relevance[position]
                 linked[position] += strength
-                linked[other] += strength
+                linked[target] += strength
     return linked
 
 

@@ -125,9 +125,9 @@ class Candidates:
     def confidence(self, mask: Mask | None = None) -> float:
         """Return the confidence in the best candidate among those in the mask [candidates]."""
         of_task = self.of_task
-        kept = slice(None) if mask is None else mask
-        chances = of_task.chances[kept]
-        rows = of_task.rows[kept]
+        allowed = slice(None) if mask is None else mask
+        chances = of_task.chances[allowed]
+        rows = of_task.rows[allowed]
         calibration = self.search.calibration
         if of_task.semantic is None:
             return (
@@ -138,14 +138,14 @@ class Candidates:
         if not len(chances):
             return 0.0
         if of_task.second is not None:
-            return language.confidence(calibration, chances, of_task.second[kept], of_task.query)
+            return language.confidence(calibration, chances, of_task.second[allowed], of_task.query)
         clauses = None
         if self.clauses:
-            clauses = self.of_clauses(of_task.positions, with_server_prior=False)[:, kept]
+            clauses = self.of_clauses(of_task.positions, with_server_prior=False)[:, allowed]
         features = top_features(
             chances, rows, of_task.query, clauses, self.search.unfamiliar or 0.0
         )
-        limit = most_by_meaning(chances, rows, of_task.overlap[kept], self.no_tool_similarity)
+        limit = most_by_meaning(chances, rows, of_task.overlap[allowed], self.no_tool_similarity)
         return min(calibration.confidence.chance(features), limit)
 
 

@@ -70,17 +70,17 @@ def ordered_shares(request: str, tools: Sequence[Sentences]) -> NDArray[np.float
     unique = dict.fromkeys(words)
     letters = {word: chr(_FIRST_LETTER + number) for number, word in enumerate(unique)}
     stop_letters = {ord(letters[word]): None for word in letters.keys() & stop_stems()}
-    written = _letters(words, letters)
-    contents = written.translate(stop_letters)
-    asked = max(len(written), 1)
-    asked_contents = max(len(contents), 1)
+    request_letters = _letters(words, letters)
+    contents = request_letters.translate(stop_letters)
+    request_length = max(len(request_letters), 1)
+    contents_length = max(len(contents), 1)
     shares = np.zeros((len(tools), 2))
     for row, sentences in enumerate(tools):
         spelt = [_letters(sentence.split(), letters) for sentence in sentences.stems]
         contained = [sentence.translate(stop_letters) for sentence in spelt]
-        by_sentence = _longest(written, spelt) / asked
-        by_name = _longest(contents, contained[-1:]) / asked_contents
-        by_content = _longest(contents, contained) / asked_contents
+        by_sentence = _longest(request_letters, spelt) / request_length
+        by_name = _longest(contents, contained[-1:]) / contents_length
+        by_content = _longest(contents, contained) / contents_length
         shares[row] = max(by_sentence, by_name), by_content
     return shares
 
@@ -90,13 +90,13 @@ def _letters(words: Sequence[str], letters: Mapping[str, str]) -> str:
     return "".join([letters[word] for word in words if word in letters])
 
 
-def _longest(written: str, sentences: Sequence[str]) -> int:
+def _longest(request_letters: str, sentences: Sequence[str]) -> int:
     """Return the length of the longest common subsequence with one of the sentences."""
     longest = 0
     for sentence in dict.fromkeys(sentences):
         # A shorter sentence cannot have more, and most have no word of the request.
         if len(sentence) > longest:
-            longest = max(longest, LCSseq.similarity(written, sentence))
+            longest = max(longest, LCSseq.similarity(request_letters, sentence))
     return longest
 
 

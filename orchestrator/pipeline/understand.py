@@ -129,7 +129,7 @@ def understand(
     query: str,
     earlier: Sequence[tuple[str, float]] = (),
     *,
-    known: Container[str] | None = None,
+    stems: Container[str] | None = None,
     actions: frozenset[str] = _NO_WORDS,
     needs: Sequence[str] = (),
 ) -> Understood:
@@ -138,7 +138,7 @@ def understand(
     Args:
         query: The task.
         earlier: Earlier texts, whose terms count with these weights if the task does not have them.
-        known: The catalogue's stems, for correcting misspelt words.
+        stems: The catalogue's stems, for correcting misspelt words.
         actions: The words that begin an action.
         needs: Descriptions of the needed tools, each searched separately. The whole task leans on them.
     """
@@ -149,17 +149,17 @@ def understand(
     asked, left_out = split_left_out(text)
     corrected: dict[str, str] = {}
     other_language = False
-    if known is not None:
+    if stems is not None:
         unquoted = masked(asked[:MAX_CUT])
-        corrected = corrections(_plain_words(unquoted), known)
-        other_language = is_other_language(unquoted, known, corrected)
+        corrected = corrections(_plain_words(unquoted), stems)
+        other_language = is_other_language(unquoted, stems, corrected)
     # A foreign word is not misspelt English.
     if other_language:
         corrected = {}
-    task = _clause(asked, corrected, known, actions)
-    words, weights, pairs = _with_earlier(task, earlier, known)
+    task = _clause(asked, corrected, stems, actions)
+    words, weights, pairs = _with_earlier(task, earlier, stems)
     parts = split_clauses(asked, actions)
-    clauses = [_clause(part, corrected, known, actions) for part in parts] if len(parts) > 1 else []
+    clauses = [_clause(part, corrected, stems, actions) for part in parts] if len(parts) > 1 else []
     return Understood(
         text=text,
         asked=asked,
@@ -170,20 +170,20 @@ def understand(
         earlier=tuple(earlier),
         corrected=corrected,
         left_out=left_out,
-        needs=tuple(replace(_clause(need, {}, known, actions), acts=True) for need in needs),
+        needs=tuple(replace(_clause(need, {}, stems, actions), acts=True) for need in needs),
         other_language=other_language,
     )
 
 
 def _with_earlier(
-    task: Clause, earlier: Sequence[tuple[str, float]], known: Container[str] | None
+    task: Clause, earlier: Sequence[tuple[str, float]], stems: Container[str] | None
 ) -> tuple[list[tuple[str, str]], dict[str, float], dict[Pair, float]]:
     """Return the words, weights and pairs of a task with those of the earlier texts that it leans on."""
-    words = _words(task.meant, known)
+    words = _words(task.meant, stems)
     weights = dict(task.terms)
     pairs = dict(task.pairs)
     for text, weight in earlier:
-        earlier_words = _words(clean(text), known)
+        earlier_words = _words(clean(text), stems)
         earlier_terms = [term for term, _ in earlier_words]
         counts = Counter(earlier_terms)
         earlier_weights = {term: weight * count**0.5 for term, count in counts.items()}
@@ -194,18 +194,18 @@ def _with_earlier(
 
 
 def _clause(
-    text: str, corrected: Mapping[str, str], known: Container[str] | None, actions: frozenset[str]
+    text: str, corrected: Mapping[str, str], stems: Container[str] | None, actions: frozenset[str]
 ) -> Clause:
-    meant = _respelt(text, corrected)
-    terms_in_order = [term for term, _ in _words(meant, known)]
-    weights = _weights(meant, terms_in_order)
+    corrected_text = _respelt(text, corrected)
+    terms_in_order = [term for term, _ in _words(corrected_text, stems)]
+    weights = _weights(corrected_text, terms_in_order)
     return Clause(
         text=text,
-        meant=meant,
+        meant=corrected_text,
         terms=weights,
         pairs=side_by_side(terms_in_order, weights),
-        acts=begins_action(meant, actions),
-        reads=reads(meant),
+        acts=begins_action(corrected_text, actions),
+        reads=reads(corrected_text),
     )
 
 
@@ -254,15 +254,15 @@ def _respelt(text: str, corrected: Mapping[str, str]) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _words(text: str, known: Container[str] | None) -> list[tuple[str, str]]:
+def _words(text: str, stems: Container[str] | None) -> list[tuple[str, str]]:
     """Return the terms, each with its word.
 
     Numbers and identifiers that the catalogue does not have are values. They do not count as unknown words.
     """
     pairs = terms_and_words(text)
-    if known is None:
+    if stems is None:
         return pairs
-    return [(term, word) for term, word in pairs if term in known or not _has_digit(term)]
+    return [(term, word) for term, word in pairs if term in stems or not _has_digit(term)]
 
 
 def _has_digit(term: str) -> bool:

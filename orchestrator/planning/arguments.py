@@ -231,9 +231,9 @@ class _Search:
         for parameter in sorted(self._parameters, key=lambda parameter: not parameter.form):
             missing = self.missing()
             others = [
-                other
-                for other in self._parameters
-                if other.name in missing and other is not parameter
+                rival
+                for rival in self._parameters
+                if rival.name in missing and rival is not parameter
             ]
             if parameter.name not in missing:
                 continue
@@ -340,13 +340,15 @@ def blanked(text: str, start: int, end: int) -> str:
 
 def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None:
     """Return the only piece directly after the parameter's name, or the value of `name=value`."""
-    written = re.search(rf"(?<![\w.-]){re.escape(parameter.name)}\s*[=:]\s*([^\s\"'`,;]+)", text)
-    is_inside_piece = written and any(piece.start < written.start() < piece.end for piece in pieces)
-    if written and not is_inside_piece:
+    assignment = re.search(rf"(?<![\w.-]){re.escape(parameter.name)}\s*[=:]\s*([^\s\"'`,;]+)", text)
+    is_inside_piece = assignment and any(
+        piece.start < assignment.start() < piece.end for piece in pieces
+    )
+    if assignment and not is_inside_piece:
         for piece in pieces:
-            if piece.start == written.start(1):
+            if piece.start == assignment.start(1):
                 return piece
-        return Piece("text", written[1].rstrip(".)"), *written.span(1))
+        return Piece("text", assignment[1].rstrip(".)"), *assignment.span(1))
     behind_name = [
         piece
         for piece in pieces
@@ -363,9 +365,9 @@ def _is_listed(piece: Piece, pieces: list[Piece], text: str) -> bool:
 
     Both cannot be meant.
     """
-    for other in pieces:
-        if other.form == piece.form and other.start > piece.end:
-            gap = text[piece.end : other.start].strip(" ,")
+    for neighbour in pieces:
+        if neighbour.form == piece.form and neighbour.start > piece.end:
+            gap = text[piece.end : neighbour.start].strip(" ,")
             if gap in ("", "&", "and", "or"):
                 return True
     return False
@@ -391,38 +393,38 @@ def _stated(parameter: Parameter, text: str, *, required: bool) -> list[str]:
     stated = []
     for value in parameter.listed:
         words = re.split(r"[\s_-]+", value)
-        written = r"[\s_-]".join(map(re.escape, words))
-        pattern = rf"(?i)(?<![\w-]){written}(?![\w-])"
+        name_pattern = r"[\s_-]".join(map(re.escape, words))
+        pattern = rf"(?i)(?<![\w-]){name_pattern}(?![\w-])"
         if not required:
-            after_name = rf"\b(?:{name})\W{{1,3}}(?:(?:is|to)\W)?{written}"
-            before_name = rf"{written}\W{{1,3}}(?:{name})"
+            after_name = rf"\b(?:{name})\W{{1,3}}(?:(?:is|to)\W)?{name_pattern}"
+            before_name = rf"{name_pattern}\W{{1,3}}(?:{name})"
             pattern = rf"(?i)(?<![\w-])(?:{after_name}|{before_name})\b"
         if re.search(pattern, without_quotations):
             stated.append(value)
     return stated
 
 
-def _compete(parameter: Parameter, other: Parameter) -> bool:
+def _compete(parameter: Parameter, rival: Parameter) -> bool:
     """Return True if a piece may belong to either parameter."""
-    if parameter.listed or other.listed:
+    if parameter.listed or rival.listed:
         return False
-    return parameter.is_numeric == other.is_numeric and parameter.form == other.form
+    return parameter.is_numeric == rival.is_numeric and parameter.form == rival.form
 
 
 def _only_left(
-    parameter: Parameter, others: Sequence[Parameter], pieces: Sequence[Piece]
+    parameter: Parameter, rivals: Sequence[Parameter], pieces: Sequence[Piece]
 ) -> Piece | None:
     """Return the only piece that can belong to only this parameter: a piece of its form, a quotation, or a number.
 
     Args:
         parameter: A required parameter without a value.
-        others: The other required parameters without a value.
+        rivals: The other required parameters without a value.
         pieces: The pieces without a parameter.
     """
-    if any(_compete(parameter, other) for other in others):
+    if any(_compete(parameter, rival) for rival in rivals):
         return None
     fitting = [piece for piece in pieces if parameter.takes(piece)]
-    if any(other.is_numeric for other in others):
+    if any(rival.is_numeric for rival in rivals):
         fitting = [piece for piece in fitting if piece.form != "number"]
     if not parameter.form:
         fitting = [piece for piece in fitting if piece.form in ("quoted text", "number")]

@@ -330,13 +330,13 @@ def _unclear_servers(decision: Decision, step: Step, tool: Tool) -> list[str]:
             f"the task both asks for and excludes the server {tool.server!r}: state whether to use it"
         )
     task = step.task.lower()
-    named = [
+    named_servers = [
         server for server in decision.named_servers if server.server and server.said.lower() in task
     ]
-    if named and tool.server not in {server.server for server in named}:
+    if named_servers and tool.server not in {server.server for server in named_servers}:
         questions.append(
-            f"the task names the server {named[0].said!r}, but no tool of that server matches; {tool.key} is a tool "
-            "of another server"
+            f"the task names the server {named_servers[0].said!r}, but no tool of that server matches; {tool.key} is a "
+            "tool of another server"
         )
     return questions
 

@@ -20,7 +20,7 @@ _BETWEEN_CLAUSES = frozenset(". , ; : and then or".split())
 
 
 def unread(
-    text: str, tool: Tool, arguments: Mapping[str, Any], given: Collection[str] = ()
+    text: str, tool: Tool, arguments: Mapping[str, Any], replaced_names: Collection[str] = ()
 ) -> list[str]:
     """Return the values and the words of a text that no argument has, such as "60", "half" and "cancelled".
 
@@ -30,10 +30,12 @@ def unread(
         text: The text.
         tool: The tool of the call.
         arguments: The call's arguments.
-        given: The names of arguments that the caller gave in place of values in the text.
+        replaced_names: The names of arguments that the caller gave in place of values in the text.
     """
     properties = parameters(tool)["properties"]
-    replaced = [Parameter.of(name, properties[name]) for name in given if name in properties]
+    replaced = [
+        Parameter.of(name, properties[name]) for name in replaced_names if name in properties
+    ]
     used = json.dumps(arguments, ensure_ascii=False, default=str)
     about_tool = f"{tool.key} {tool.title} {tool.description}".lower()
     words = text[:MAX_CUT]
@@ -44,7 +46,7 @@ def unread(
         if not is_used and not any(parameter.takes(piece) for parameter in replaced):
             unused[piece.start] = piece.value
     # An argument of the caller may stand for words that are no value.
-    if not given:
+    if not replaced_names:
         unused |= _unread_words(words, tool, used)
     in_order = [unused[start] for start in sorted(unused)]
     return list(dict.fromkeys(in_order))

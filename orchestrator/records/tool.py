@@ -216,16 +216,16 @@ def altered(tool: Tool, **fields: Any) -> Tool:
     return running(replace(tool, **fields), tool.function)
 
 
-def as_chosen(live: Tool, chosen: Tool) -> Tool:
+def as_chosen(live: Tool, catalogue_tool: Tool) -> Tool:
     """Return the live tool with the keywords and labels that a catalogue added to its definition."""
-    if live.hash == chosen.hash:
+    if live.hash == catalogue_tool.hash:
         return live
     return replace(
         live,
-        keywords=chosen.keywords,
-        labels=chosen.labels,
-        kind=chosen.kind,
-        relations=live.relations or chosen.relations,
+        keywords=catalogue_tool.keywords,
+        labels=catalogue_tool.labels,
+        kind=catalogue_tool.kind,
+        relations=live.relations or catalogue_tool.relations,
         hash="",
     )
 

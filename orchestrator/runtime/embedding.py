@@ -66,22 +66,22 @@ class Embedding:
 
     def __init__(
         self,
-        given: Embedder | None,
+        embedder: Embedder | None,
         of_store: Callable[[], Embedder | None] | None,
         options: Options,
         fit: Fit,
     ) -> None:
-        self._embedder = given
+        self._embedder = embedder
         self._of_store = of_store
         self._options = options
         self._fit = fit
-        self._is_owned = given is None and of_store is None
+        self._is_owned = embedder is None and of_store is None
         self._threads = Threads(_MAX_CONCURRENT, "toolroute embedding")
         self._closing = threading.Event()
         self._encodings: WeakKeyDictionary[Index, Future[SemanticIndex]] = WeakKeyDictionary()
         """The running or finished encoding of each index's tools for other languages."""
-        if given is not None:
-            fit.check(given.id)
+        if embedder is not None:
+            fit.check(embedder.id)
         elif self._is_owned:
             named_embedder(options)
             if fit.embedder:

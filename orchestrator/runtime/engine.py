@@ -44,10 +44,10 @@ class RouteModels:
         InvalidConfig: A stage of routing needs a model that the options do not name.
     """
 
-    def __init__(self, given: Callable[[], Any] | None, options: Options) -> None:
-        if given is None:
+    def __init__(self, make_models: Callable[[], Any] | None, options: Options) -> None:
+        if make_models is None:
             check_models(options)
-        self._given = given
+        self._given = make_models
         self._options = options
         self._models: Any = None
         self.of_route = RouteModel(self._open_models, options.route_timeout_s)
@@ -107,11 +107,11 @@ class RouteEngine:
 
     def with_catalogue(self, catalogue: Catalogue) -> "RouteEngine":
         """Return an engine for only this catalogue, with the same settings, embedder and past tasks."""
-        other = copy(self)
-        other.indexes = self.indexes.over(catalogue)
-        other.servers = None
-        other.expected = ExpectedNames()
-        return other
+        engine = copy(self)
+        engine.indexes = self.indexes.over(catalogue)
+        engine.servers = None
+        engine.expected = ExpectedNames()
+        return engine
 
     async def aclose(self) -> None:
         self.indexes.clear()
@@ -188,7 +188,7 @@ class RouteEngine:
         words = index.keyword
         understood = await compute(
             lambda: understand(
-                request.query, earlier, known=words.terms, actions=words.actions, needs=needs
+                request.query, earlier, stems=words.terms, actions=words.actions, needs=needs
             )
         )
         embedding = self.embedding

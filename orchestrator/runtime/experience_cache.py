@@ -31,7 +31,7 @@ class _Row:
 
 
 @dataclass(slots=True)
-class _Known:
+class _TenantExperience:
     """A tenant's Experience.
 
     Attributes:
@@ -64,8 +64,10 @@ class ExperienceCache:
     """
 
     def __init__(self, store: Store | None, most: int, days: int) -> None:
-        self._store, self._most, self._days = store, most, days
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._store = store
+        self._most = most
+        self._days = days
+        self._cached: OrderedDict[str, _TenantExperience] = OrderedDict()
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._pending: dict[str, dict[str, _Row]] = {}
         self._writing = WeakValueDictionary[str, asyncio.Lock]()
@@ -74,15 +76,16 @@ class ExperienceCache:
     def clear(self) -> None:
         for task in self._reading.values():
             task.cancel()
-        self._known.clear()
+        self._cached.clear()
 
     def at_hand(self, tenant: str) -> Experience | None:
         """Return the tenant's Experience if it is in memory. It reads nothing."""
-        return known.experience if (known := self._known.get(tenant)) else None
+        cached = self._cached.get(tenant)
+        return None if cached is None else cached.experience
 
     def give(self, tenant: str, experience: Experience) -> None:
         """Replace the tenant's cached Experience."""
-        self._kept(tenant).experience = experience
+        self._cached_for(tenant).experience = experience
 
     async def get(self, tenant: str) -> str:
         """Load the tenant's Experience, within a second. Return a warning, or "".
@@ -91,15 +94,15 @@ class ExperienceCache:
         """
         if self._store is None:
             return ""
-        known = self._known.get(tenant)
-        if known is None or not known.read_at:
+        cached = self._cached.get(tenant)
+        if cached is None or not cached.read_at:
             try:
                 await asyncio.wait_for(asyncio.shield(self._read(self._store, tenant)), PATIENCE_S)
             except TimeoutError:
                 return "past tasks are not used yet: they are still being read from the store"
-        elif not self._is_current(tenant, known):
+        elif not self._is_current(tenant, cached):
             self._read(self._store, tenant)
-        return self._known[tenant].warning if tenant in self._known else ""
+        return self._cached[tenant].warning if tenant in self._cached else ""
 
     async def keep(self, tenant: str, outcome: Outcome, vector: NDArray[np.float32]) -> None:
         """Add an Outcome, unless its id is known, and write it to the store.
@@ -113,20 +116,20 @@ class ExperienceCache:
             vector: The vector of its task.
         """
         await self.get(tenant)
-        known = self._kept(tenant)
-        if outcome.id in known.ids and outcome.id not in self._pending.get(tenant, {}):
+        cached = self._cached_for(tenant)
+        if outcome.id in cached.ids and outcome.id not in self._pending.get(tenant, {}):
             return
         row = _Row(outcome, vector)
-        known.add(row)
+        cached.add(row)
         if self._store is not None:
             self._pending.setdefault(tenant, {})[outcome.id] = row
             await self._write(self._store, tenant, row)
 
-    def _is_current(self, tenant: str, known: _Known) -> bool:
-        if known.warning:
-            return time.monotonic() < known.read_at + PATIENCE_S
+    def _is_current(self, tenant: str, cached: _TenantExperience) -> bool:
+        if cached.warning:
+            return time.monotonic() < cached.read_at + PATIENCE_S
         stamp = self._store.outcomes.stamp(tenant) if self._store else ""
-        return stamp == known.stamp if stamp else time.monotonic() < known.read_at + RENEWED_S
+        return stamp == cached.stamp if stamp else time.monotonic() < cached.read_at + RENEWED_S
 
     def _read(self, store: Store, tenant: str) -> "asyncio.Task[None]":
         if (
@@ -138,22 +141,22 @@ class ExperienceCache:
         return self._reading[tenant]
 
     async def _renew(self, store: Store, tenant: str) -> None:
-        known = self._kept(tenant)
+        cached = self._cached_for(tenant)
         try:
             stamp = store.outcomes.stamp(tenant)
-            kept, known.experience = await asyncio.to_thread(_read, store, tenant)
-            known.ids = {outcome.id for outcome in kept.outcomes}
+            stored, cached.experience = await asyncio.to_thread(_read, store, tenant)
+            cached.ids = {outcome.id for outcome in stored.outcomes}
             for row in self._pending.get(tenant, {}).values():
-                known.add(row)
-            known.stamp = stamp
-            known.warning = (
-                f"{kept.damaged} past tasks are not used: the store's records of them are damaged"
-                if kept.damaged
+                cached.add(row)
+            cached.stamp = stamp
+            cached.warning = (
+                f"{stored.damaged} past tasks are not used: the store's records of them are damaged"
+                if stored.damaged
                 else ""
             )
         except (ToolrouteError, OSError) as error:
-            known.warning = f"past tasks are not used: {error}"
-        known.read_at = time.monotonic()
+            cached.warning = f"past tasks are not used: {error}"
+        cached.read_at = time.monotonic()
 
     async def _write(self, store: Store, tenant: str, row: _Row) -> None:
         """Write the row, together with the rows that arrived during another write."""
@@ -164,7 +167,7 @@ class ExperienceCache:
             if pending.get(row.outcome.id) is not row:
                 return
             rows = [*pending.values()]
-            known = self._kept(tenant)
+            cached = self._cached_for(tenant)
             before = store.outcomes.stamp(tenant)
             outcomes = [row.outcome for row in rows]
             vectors = np.array([row.vector for row in rows])
@@ -179,17 +182,17 @@ class ExperienceCache:
                     del pending[written.outcome.id]
             if not pending:
                 self._pending.pop(tenant, None)
-            if before == known.stamp:  # No other process wrote in between.
-                known.stamp = store.outcomes.stamp(tenant)
+            if before == cached.stamp:  # No other process wrote in between.
+                cached.stamp = store.outcomes.stamp(tenant)
 
-    def _kept(self, tenant: str) -> _Known:
-        known = self._known.setdefault(tenant, _Known())
-        self._known.move_to_end(tenant)
-        while self._store is not None and len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return known
+    def _cached_for(self, tenant: str) -> _TenantExperience:
+        cached = self._cached.setdefault(tenant, _TenantExperience())
+        self._cached.move_to_end(tenant)
+        while self._store is not None and len(self._cached) > self._most:
+            self._cached.popitem(last=False)
+        return cached
 
 
 def _read(store: Store, tenant: str) -> tuple[StoredOutcomes, Experience | None]:
-    kept = store.outcomes.read(tenant)
-    return kept, Experience.of(kept.outcomes, kept.vectors) if kept.outcomes else None
+    stored = store.outcomes.read(tenant)
+    return stored, Experience.of(stored.outcomes, stored.vectors) if stored.outcomes else None

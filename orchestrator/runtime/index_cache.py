@@ -38,7 +38,7 @@ _Key = tuple[asyncio.AbstractEventLoop, str]
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedIndex:
     """An Index in memory.
 
     Attributes:
@@ -89,9 +89,9 @@ class IndexCache:
         self._capabilities = capabilities
         self._most = most
         self._checked = checked or {}
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._cached: OrderedDict[str, _CachedIndex] = OrderedDict()
         # A task, with its start time, belongs to its event loop. Threads with their own loops load separately.
-        self._asking: dict[_Key, tuple[asyncio.Task[Answer], float]] = {}
+        self._loads: dict[_Key, tuple[asyncio.Task[Answer], float]] = {}
 
     def over(self, catalogue: Catalogue) -> "IndexCache":
         """Return a cache for only this catalogue, with the same capabilities."""
@@ -99,14 +99,14 @@ class IndexCache:
 
     def clear(self) -> None:
         """Drop all indexes, and cancel the loads that run."""
-        for task, _ in self._asking.values():
+        for task, _ in self._loads.values():
             task.cancel()
-        self._kept.clear()
+        self._cached.clear()
 
     def at_hand(self, tenant: str) -> Index | None:
         """Return the tenant's Index if it is in memory. It loads nothing."""
-        kept = self._kept.get(tenant if self._store is not None else "")
-        return None if kept is None else kept.index
+        cached = self._cached.get(tenant if self._store is not None else "")
+        return None if cached is None else cached.index
 
     async def get(self, tenant: str) -> Answer:
         """Return the tenant's current Index and a warning. Concurrent callers share one load.
@@ -115,105 +115,106 @@ class IndexCache:
         that Index has no tools, the call waits for the store.
         """
         tenant = tenant if self._store is not None else ""
-        known = self._kept.get(tenant)
-        if known is None:
+        cached = self._cached.get(tenant)
+        if cached is None:
             # Shielded: one caller's cancellation must not take the load from the others.
-            return await asyncio.shield(self._ask(tenant)[0])
-        self._keep(tenant, known)
+            return await asyncio.shield(self._load(tenant)[0])
+        self._remember(tenant, cached)
         if (
             self._store is None
-            or known.stored is None
-            or self._store.is_current(tenant, known.stored.version)
+            or cached.stored is None
+            or self._store.is_current(tenant, cached.stored.version)
         ):
-            return known.index, known.damaged
-        if known.warning and time.monotonic() < known.retry_at:
-            return known.index, known.warning
-        task, since = self._ask(tenant)
+            return cached.index, cached.damaged
+        if cached.warning and time.monotonic() < cached.retry_at:
+            return cached.index, cached.warning
+        task, since = self._load(tenant)
         try:
             patience = (
                 max(0.0, since + PATIENCE_S - time.monotonic())
-                if known.index.catalogue.version.tools
+                if cached.index.catalogue.version.tools
                 else None
             )
             return await asyncio.wait_for(asyncio.shield(task), patience)
         except TimeoutError:
             late = f"the store {self._store} did not answer within {PATIENCE_S:g} seconds"
-            why = "the new version is still being loaded" if known.loading else late
-            return known.index, f"the catalogue may be out of date: {why}"
+            why = "the new version is still being loaded" if cached.loading else late
+            return cached.index, f"the catalogue may be out of date: {why}"
 
-    def _ask(self, tenant: str) -> tuple["asyncio.Task[Answer]", float]:
+    def _load(self, tenant: str) -> tuple["asyncio.Task[Answer]", float]:
         key = asyncio.get_running_loop(), tenant
-        if key not in self._asking:
+        if key not in self._loads:
             task = asyncio.create_task(self._current(tenant))
-            self._asking[key] = task, time.monotonic()
-            task.add_done_callback(partial(self._answered, key))
-        return self._asking[key]
+            self._loads[key] = task, time.monotonic()
+            task.add_done_callback(partial(self._load_ended, key))
+        return self._loads[key]
 
-    def _answered(self, key: _Key, task: "asyncio.Task[Answer]") -> None:
-        self._asking.pop(key, None)
+    def _load_ended(self, key: _Key, task: "asyncio.Task[Answer]") -> None:
+        self._loads.pop(key, None)
         if not task.cancelled():
             # Callers that wait get it. Without this, asyncio would log it if no caller waits.
             task.exception()
 
     async def _current(self, tenant: str) -> Answer:
-        known = self._kept.get(tenant)
-        if known:
-            known.loading = not isinstance(self._store, Store)
+        cached = self._cached.get(tenant)
+        if cached:
+            cached.loading = not isinstance(self._store, Store)
         try:
-            now = await asyncio.to_thread(self._read, tenant, known)
+            current = await asyncio.to_thread(self._read, tenant, cached)
         except (StoreUnavailable, Unauthorised, InvalidConfig) as error:
-            if known is None:
+            if cached is None:
                 raise
-            known.warning = f"the catalogue may be out of date: {error}"
-            known.retry_at = time.monotonic() + PATIENCE_S
-            return known.index, known.warning
-        self._keep(tenant, now)
-        large = now.stored and not now.on_disk and len(now.stored.tools) >= KEPT_FROM
-        if large and isinstance(self._store, Store) and now.stored:
-            now.on_disk = True
+            cached.warning = f"the catalogue may be out of date: {error}"
+            cached.retry_at = time.monotonic() + PATIENCE_S
+            return cached.index, cached.warning
+        self._remember(tenant, current)
+        large = current.stored and not current.on_disk and len(current.stored.tools) >= KEPT_FROM
+        if large and isinstance(self._store, Store) and current.stored:
+            current.on_disk = True
             asyncio.get_running_loop().run_in_executor(
-                None, _save, self._store, tenant, now.stored, now.index
+                None, _save, self._store, tenant, current.stored, current.index
             )
-        return now.index, now.damaged
+        return current.index, current.damaged
 
-    def _keep(self, tenant: str, now: _Kept) -> None:
+    def _remember(self, tenant: str, current: _CachedIndex) -> None:
         if self._store is not None:
-            now.index.read_second = partial(self._store.second_vectors, tenant)
-        self._kept[tenant] = now
-        self._kept.move_to_end(tenant)
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+            current.index.read_second = partial(self._store.second_vectors, tenant)
+        self._cached[tenant] = current
+        self._cached.move_to_end(tenant)
+        while len(self._cached) > self._most:
+            self._cached.popitem(last=False)
 
-    def _read(self, tenant: str, known: _Kept | None) -> _Kept:
-        """Read the current tools. Unchanged parts of a known index are used again."""
+    def _read(self, tenant: str, cached: _CachedIndex | None) -> _CachedIndex:
+        """Read the current tools. Unchanged parts of a cached index are used again."""
         if self._store is None:
-            given = self._catalogue
-            catalogue = given if isinstance(given, Catalogue) else Catalogue.read(given or "")
-            return _Kept(Index(catalogue, self._capabilities).counted())
+            catalogue = self._catalogue
+            if not isinstance(catalogue, Catalogue):
+                catalogue = Catalogue.read(catalogue or "")
+            return _CachedIndex(Index(catalogue, self._capabilities).counted())
         if not isinstance(self._store, Store):
-            earlier = known.stored if known else None
+            earlier = cached.stored if cached else None
             stored = self._store.renewed(tenant, earlier) if earlier else self._store.load(tenant)
-            return self._renewed(stored, known)
+            return self._renewed(stored, cached)
         version = self._store.version(tenant)
-        if known is None:
-            known = self._resumed(self._store, tenant)
+        if cached is None:
+            cached = self._resumed(self._store, tenant)
         else:
-            known.loading = True
-        if known is None or known.stored is None:
+            cached.loading = True
+        if cached is None or cached.stored is None:
             return self._renewed(self._store.load(tenant, version), None)
-        if known.stored.version == version:
-            return _Kept(known.index, known.stored, on_disk=known.on_disk)
-        return self._renewed(self._store.renewed(tenant, known.stored, version), known)
+        if cached.stored.version == version:
+            return _CachedIndex(cached.index, cached.stored, on_disk=cached.on_disk)
+        return self._renewed(self._store.renewed(tenant, cached.stored, version), cached)
 
-    def read(self, tenant: str) -> _Kept:
+    def read(self, tenant: str) -> _CachedIndex:
         """Read the current tools from the store, or from the saved index. The call blocks."""
         return self._read(tenant, None)
 
-    def _renewed(self, stored: Stored, known: _Kept | None) -> _Kept:
-        """Return an Index of the current tools. The known one is used again if no tool has changed."""
-        if known and known.stored and stored.catalogue is known.stored.catalogue:
-            return _Kept(known.index, stored)
-        return _Kept(self._built(stored, known.index if known else None).counted(), stored)
+    def _renewed(self, stored: Stored, cached: _CachedIndex | None) -> _CachedIndex:
+        """Return an Index of the current tools. The cached one is used again if no tool has changed."""
+        if cached and cached.stored and stored.catalogue is cached.stored.catalogue:
+            return _CachedIndex(cached.index, stored)
+        return _CachedIndex(self._built(stored, cached.index if cached else None).counted(), stored)
 
     def _built(self, stored: Stored, before: Index | None = None) -> Index:
         for tool in stored.tools if self._checked else ():
@@ -229,7 +230,7 @@ class IndexCache:
             origins=stored.origins,
         )
 
-    def _resumed(self, store: Store, tenant: str) -> _Kept | None:
+    def _resumed(self, store: Store, tenant: str) -> _CachedIndex | None:
         """Return the Index in a tenant's file. It may be of an earlier version of the tools."""
         file = store.index_file(tenant)
         if file is None or not file.exists():
@@ -239,7 +240,7 @@ class IndexCache:
         if resumed is None:
             return None
         stored, index = resumed
-        return _Kept(index, stored, on_disk=True)
+        return _CachedIndex(index, stored, on_disk=True)
 
 
 def save_index(store: Store, tenant: str, written: Iterable[Tool] = ()) -> None:
@@ -258,10 +259,10 @@ def save_index(store: Store, tenant: str, written: Iterable[Tool] = ()) -> None:
         return
     language_encoder().release()  # The command has embedded its tools, and the Index needs memory.
     checked = {tool.hash: tool.suspicions for tool in written if tool.suspicions is not None}
-    kept = IndexCache(None, store, (), 1, checked).read(tenant)
-    _remember_flags(kept.index, written)
-    if kept.stored is not None and not kept.on_disk:
-        _save(store, tenant, kept.stored, kept.index)
+    cached = IndexCache(None, store, (), 1, checked).read(tenant)
+    _remember_flags(cached.index, written)
+    if cached.stored is not None and not cached.on_disk:
+        _save(store, tenant, cached.stored, cached.index)
 
 
 def _remember_flags(index: Index, tools: Iterable[Tool]) -> None:

@@ -92,10 +92,13 @@ def make_room(file: Path) -> None:
     """Create the file's folder in the user's cache, and remove files there that no process has read for a month."""
     for folder in (file.parent.parent, file.parent):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for other in file.parent.parent.glob("*/index*"):
+    for saved_file in file.parent.parent.glob("*/index*"):
         with suppress(FileNotFoundError):
-            if max(other.stat().st_atime, other.stat().st_mtime) < time.time() - _UNREAD_S:
-                other.unlink()
+            if (
+                max(saved_file.stat().st_atime, saved_file.stat().st_mtime)
+                < time.time() - _UNREAD_S
+            ):
+                saved_file.unlink()
 
 
 def load(

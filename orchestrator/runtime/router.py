@@ -182,9 +182,9 @@ class Router:
 
         Close only the Router from which it was made.
         """
-        other = object.__new__(type(self))
-        vars(other).update(vars(self), engine=self.engine.with_catalogue(catalogue))
-        return other
+        router = object.__new__(type(self))
+        vars(router).update(vars(self), engine=self.engine.with_catalogue(catalogue))
+        return router
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -116,11 +116,11 @@ def _unused_of_stores(sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
         )
     elif not any(_is_url(source) or isinstance(source.store, Store) for source in sources):
         yield "collections", "only a Qdrant server has collections; give its URL as store"
-    made = [source for source in sources if isinstance(source.store, Store)]
-    if made and made[0] is sources[0]:
+    opened = [source for source in sources if isinstance(source.store, Store)]
+    if opened and opened[0] is sources[0]:
         yield "embedder", "the given Store has its own embedder"
-    if len(made) == len(sources):
-        owner = "the given Store has its own settings" if made else "the Router has no store"
+    if len(opened) == len(sources):
+        owner = "the given Store has its own settings" if opened else "the Router has no store"
         for name in _OF_STORE:
             # Several stores are read together, within this time.
             if name != "store_timeout_s" or len(sources) < 2:

@@ -68,7 +68,7 @@ class NeedsApproval(ToolrouteError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Question:
     """A call that needs approval.
 
     Attributes:
@@ -97,7 +97,7 @@ class _Asked:
         return f"{self.key} with {as_json(dict(self.arguments))}"
 
     @property
-    def question(self) -> str:
+    def text(self) -> str:
         return f"{self.warning}Allow your agent to call {self.call}? {_what_it_does(self.tool)}"
 
     @property
@@ -152,7 +152,7 @@ class Approver:
         if lasts and await self._is_kept(who, tool, entry, policy, allowed):
             return "kept"
         has_changed = profile_tool.key in allowed
-        asked = _Asked(
+        question = _Question(
             tenant=who.tenant,
             tool=profile_tool,
             arguments=arguments,
@@ -160,8 +160,8 @@ class Approver:
             warning=_warning(profile_tool, has_changed=has_changed),
             policy=policy,
         )
-        answer = await self._answer(context, params, asked)
-        choice = _chosen(answer, asked.choices)
+        answer = await self._answer(context, params, question)
+        choice = _chosen(answer, question.choices)
         self._gateway.audit.note(
             Entry(
                 event="approval",
@@ -211,43 +211,45 @@ class Approver:
             # In a thread, because another process may hold the lock of the file.
             await asyncio.to_thread(Approvals(who.tenant).allow, tools, entry)
 
-    async def _answer(self, context: Context, params: CallToolRequestParams, asked: _Asked) -> Any:
+    async def _answer(
+        self, context: Context, params: CallToolRequestParams, question: _Question
+    ) -> Any:
         if not can_ask_by_form(context):
-            raise self._cannot_ask(asked)
-        if len(asked.call) > MOST_ASKED:
-            raise _too_long(asked)
+            raise self._cannot_ask(question)
+        if len(question.call) > MOST_ASKED:
+            raise _too_long(question)
         if is_modern(context):
             # Named by the definition and the arguments, so that no yes counts for another call.
-            question_id = f"approve-{call_digest(asked.tool, asked.arguments)}"
-            form = ElicitRequestFormParams(message=asked.question, requested_schema=asked.schema)
+            question_id = f"approve-{call_digest(question.tool, question.arguments)}"
+            form = ElicitRequestFormParams(message=question.text, requested_schema=question.schema)
             return answer_in_request(params, question_id, ElicitRequest(params=form))
         try:
             return await context.session.elicit_form(
-                asked.question, asked.schema, context.request_id
+                question.text, question.schema, context.request_id
             )
         except MCPError:  # The client declared that it can ask, and it cannot.
-            raise self._cannot_ask(asked) from None
+            raise self._cannot_ask(question) from None
 
-    def _cannot_ask(self, asked: _Asked) -> NeedsApproval:
-        known_key = _escaped(current().key(asked.tool.key) or asked.tool.key)
+    def _cannot_ask(self, question: _Question) -> NeedsApproval:
+        known_key = _escaped(current().key(question.tool.key) or question.tool.key)
         why = "it may change something"
-        if asked.policy is Approve.ALWAYS:
+        if question.policy is Approve.ALWAYS:
             why = "every call needs approval here"
             remedy = (
                 "Use a client that can ask you, or change `approve` or `--approve` of this gateway"
             )
-        elif is_quarantined(asked.tool):
-            read = self._command(asked.tenant, "tools", "changes")
-            accept = self._command(asked.tenant, "tools", "accept", known_key)
+        elif is_quarantined(question.tool):
+            read = self._command(question.tenant, "tools", "changes")
+            accept = self._command(question.tenant, "tools", "accept", known_key)
             remedy = f"Read the change with {read}. To accept it, run {accept}"
         else:
-            allow = self._command(asked.tenant, "approvals", "allow", known_key)
+            allow = self._command(question.tenant, "approvals", "allow", known_key)
             remedy = f"To allow agents to call this tool from now on, run {allow} in a terminal and confirm there"
-        call = asked.call if len(asked.call) <= MOST_ASKED else asked.key
+        call = question.call if len(question.call) <= MOST_ASKED else question.key
         return NeedsApproval(
-            f"{asked.key} was not called: {why}, so the user must approve the call, and this client cannot ask the "
+            f"{question.key} was not called: {why}, so the user must approve the call, and this client cannot ask the "
             "user. Give the user the following message and wait. Do not try another way.\n"
-            f"To the user: your agent wants to call {call}. {asked.warning}{remedy}. Then tell your agent to go on."
+            f"To the user: your agent wants to call {call}. {question.warning}{remedy}. Then tell your agent to go on."
         )
 
     def _command(self, tenant: str, *words: str) -> str:
@@ -255,11 +257,11 @@ class Approver:
         return f"`{shlex.join(['toolroute', *words, *whose, *self._options])}`"
 
 
-def _too_long(asked: _Asked) -> NeedsApproval:
+def _too_long(question: _Question) -> NeedsApproval:
     return NeedsApproval(
-        f"{asked.key} was not called: its arguments have {len(asked.call):,} characters, and a question to the user "
-        f"shows {MOST_ASKED:,}. Nobody approves what they cannot read: split the call into smaller calls, or have the "
-        f"user allow the tool for good with `toolroute approvals allow {asked.key}`"
+        f"{question.key} was not called: its arguments have {len(question.call):,} characters, and a question to the "
+        f"user shows {MOST_ASKED:,}. Nobody approves what they cannot read: split the call into smaller calls, or have "
+        f"the user allow the tool for good with `toolroute approvals allow {question.key}`"
     )
 
 

@@ -63,15 +63,15 @@ def _brief(schema: Mapping[str, Any]) -> dict[str, Any]:
 
     Pydantic writes such a title for each parameter, which is a tenth of an answer. `describe` has the whole schema.
     """
-    kept = {name: value for name, value in schema.items() if name not in ("title", "$schema")}
-    if kept.get("additionalProperties") is False:
-        del kept["additionalProperties"]
+    brief = {name: value for name, value in schema.items() if name not in ("title", "$schema")}
+    if brief.get("additionalProperties") is False:
+        del brief["additionalProperties"]
     properties = schema.get("properties")
     if isinstance(properties, dict):
-        kept["properties"] = {
+        brief["properties"] = {
             name: _without_repeated_title(name, shape) for name, shape in properties.items()
         }
-    return kept
+    return brief
 
 
 def _without_repeated_title(name: str, shape: Any) -> Any:

@@ -296,11 +296,11 @@ class TenantServers:
         catalogue = await self._router.engine.catalogue(self.tenant)
         profile = current()
         beside = [
-            profile.shown(other)
-            for other in catalogue
-            if other.server == tool.server and profile.has(other.key)
+            profile.shown(sibling)
+            for sibling in catalogue
+            if sibling.server == tool.server and profile.has(sibling.key)
         ]
-        return [tool, *(other for other in beside if other.key != tool.key)]
+        return [tool, *(sibling for sibling in beside if sibling.key != tool.key)]
 
     # --- events for the tenant's clients
 

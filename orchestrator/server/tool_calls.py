@@ -69,7 +69,7 @@ class CallRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _CheckedCall:
     """The tool of a call, the definition that its client was shown, and the checked arguments."""
 
     tool: Tool
@@ -127,37 +127,37 @@ class ToolCalls:
             arguments=arguments_digest(request.arguments),
         )
         try:
-            chosen = await _chosen(servers, request)
+            checked = await _checked_call(servers, request)
         except ToolrouteError as error:
             self._note_refused(entry, request.key, error)
             raise
         entry = replace(
             entry,
-            server=chosen.tool.server,
-            tool=chosen.tool.key,
-            arguments=arguments_digest(chosen.arguments),
-            decision=self._outcomes.search_of(who, chosen.tool.key),
+            server=checked.tool.server,
+            tool=checked.tool.key,
+            arguments=arguments_digest(checked.arguments),
+            decision=self._outcomes.search_of(who, checked.tool.key),
         )
         with (
-            self._outcomes.call(who, chosen.tool.key) as record_use,
+            self._outcomes.call(who, checked.tool.key) as record_use,
             self._audit.request(entry) as fields,
         ):
-            tool, fields["approval"] = await _approved(servers, chosen, request.allow)
-            chosen = replace(chosen, tool=tool)
+            tool, fields["approval"] = await _approved(servers, checked, request.allow)
+            checked = replace(checked, tool=tool)
             # Read before the call, so that its answer waits for no store.
-            ui = await _interface(servers, chosen.tool)
+            ui = await _interface(servers, checked.tool)
             began = time.perf_counter()
             try:
-                answered = await _send(servers, request, chosen, fields, self._results.max_tokens)
+                answer = await _send(servers, request, checked, fields, self._results.max_tokens)
             except OutcomeUnknown:
                 if not self._stopping:
-                    record_use(Use(tool=chosen.tool.key, ok=False))
+                    record_use(Use(tool=checked.tool.key, ok=False))
                 raise
             fields["result"] = TOOL_ERROR  # Unless it is an answer.
-            _raise_if_links(answered)
-            result = await self._shown_result(servers, who, chosen.tool.server, answered, ui)
+            _raise_if_links(answer)
+            result = await self._shown_result(servers, who, checked.tool.server, answer, ui)
             ms = (time.perf_counter() - began) * 1000
-            record_use(Use(tool=chosen.tool.key, ok=not result.is_error, ms=ms))
+            record_use(Use(tool=checked.tool.key, ok=not result.is_error, ms=ms))
             fields["result"] = TOOL_ERROR if result.is_error else "ok"
             fields["bytes"] = _size(result)
         return result
@@ -175,7 +175,7 @@ class ToolCalls:
         servers: TenantServers,
         who: Conversation,
         server: str,
-        answered: Answered,
+        answer: Answered,
         ui: dict[str, Any] | None,
     ) -> "CallToolResult":
         """Return a server's result as the client sees it. The part that is cut off is kept."""
@@ -183,7 +183,7 @@ class ToolCalls:
         keep = partial(self._results.keep, who.client)
         # In a thread, one at a time for a tenant: a large answer takes 10 ms, and others are served meanwhile.
         async with self._cutting.setdefault(who.tenant, asyncio.Lock()):
-            result = await self._threads.run(as_mcp_result, answered, keep)
+            result = await self._threads.run(as_mcp_result, answer, keep)
         if self._results.has_any(who.client) and not had_kept_results:
             await servers.tell(ToolsListChanged())  # `read_result` is there from now on.
         result.content = [with_shown_links(server, block) for block in result.content]
@@ -201,7 +201,7 @@ async def _interface(servers: TenantServers, tool: Tool) -> Any:
     return interface(tool, offers[tool.server])
 
 
-async def _chosen(servers: TenantServers, request: CallRequest) -> _Chosen:
+async def _checked_call(servers: TenantServers, request: CallRequest) -> _CheckedCall:
     """Return the tool of a call with its checked arguments."""
     profile = current()
     tool = await servers.tool(request.key)
@@ -210,48 +210,50 @@ async def _chosen(servers: TenantServers, request: CallRequest) -> _Chosen:
         tool = await servers.listed_now(tool)
     definition = servers.shown_definitions.get(tool.key, tool)
     if definition.hash != tool.hash:  # The connection says what has changed.
-        return _Chosen(tool, definition, dict(request.arguments))
+        return _CheckedCall(tool, definition, dict(request.arguments))
     # In a thread, because a stranger's schema may take seconds, and others are served meanwhile.
     arguments = await asyncio.to_thread(check_arguments, profile.shown(tool), request.arguments)
-    return _Chosen(tool, definition, arguments)
+    return _CheckedCall(tool, definition, arguments)
 
 
-async def _approved(servers: TenantServers, chosen: _Chosen, allow: Allow) -> tuple[Tool, str]:
+async def _approved(
+    servers: TenantServers, checked: _CheckedCall, allow: Allow
+) -> tuple[Tool, str]:
     """Return the tool as its server defines it after its person has answered, and the last approval.
 
     The definition may have changed, without a notification, while the person thought. Then the person is asked about
     the new one.
     """
-    tool = chosen.tool
-    approval = await allow(tool, chosen.arguments)
+    tool = checked.tool
+    approval = await allow(tool, checked.arguments)
     while approval in ASKED:
         live = await servers.listed_now(tool)
         if live.hash == tool.hash:
             break
         tool = live
-        approval = await allow(tool, chosen.arguments)
+        approval = await allow(tool, checked.arguments)
     return tool, approval
 
 
 async def _send(
     servers: TenantServers,
     request: CallRequest,
-    chosen: _Chosen,
+    checked: _CheckedCall,
     fields: dict[str, Any],
     max_tokens: int,
 ) -> Answered:
     """Send the call to its server. A definition that has changed since the approval is approved again."""
 
     async def confirm(live: Tool) -> None:
-        changed = await servers.differing(chosen.tool, live)
+        changed = await servers.differing(checked.tool, live)
         if changed is not None:
-            fields["approval"] = await request.allow(changed, chosen.arguments)
+            fields["approval"] = await request.allow(changed, checked.arguments)
 
-    fixed = current().fixed(chosen.tool)
+    fixed = current().fixed(checked.tool)
     idempotency_key = request.meta.get(IDEMPOTENCY_KEY)
     call = Call.of(
-        chosen.definition,
-        {**chosen.arguments, **fixed},
+        checked.definition,
+        {**checked.arguments, **fixed},
         idempotency_key=str(idempotency_key) if idempotency_key else None,
         meta=request.meta,
         max_tokens=max_tokens,
@@ -265,15 +267,15 @@ async def _send(
     asker = ASKER.get()
     if asker is not None:
         asker.fixed.add(fixed_texts)
-    answered = await servers.pool.exchange(call)
-    return replace(answered, secrets=answered.secrets.also(fixed_texts))
+    answer = await servers.pool.exchange(call)
+    return replace(answer, secrets=answer.secrets.also(fixed_texts))
 
 
-def _raise_if_links(answered: Answered) -> None:
+def _raise_if_links(answer: Answered) -> None:
     """Pass on the error that names the links a user has to visit first: clients show these."""
-    error = answered.answer
+    error = answer.answer
     if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
-        secrets = answered.secrets
+        secrets = answer.secrets
         message = error_for_model(secrets.redact(error.message))
         data = definition_for_model(secrets.redact_json(error.data))
         raise MCPError(error.code, message, data)

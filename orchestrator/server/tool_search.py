@@ -53,36 +53,36 @@ class ToolSearch:
         self._server_warnings = ServerWarnings()
 
     async def answer(
-        self, servers: TenantServers, who: Conversation, asked: SearchArguments
+        self, servers: TenantServers, who: Conversation, arguments: SearchArguments
     ) -> dict[str, Any]:
         """Return the matches for a query, the definitions of the named tools, or both, as JSON.
 
         Args:
             servers: The tenant's servers.
             who: The client's conversation.
-            asked: The arguments of the client's call.
+            arguments: The arguments of the client's call.
 
         Raises:
             InvalidArguments: Nothing is asked for.
             UnknownTool: All named tools are unknown.
         """
-        if not (asked.query or asked.describe):
+        if not (arguments.query or arguments.describe):
             raise InvalidArguments(
                 "query is empty: write the task in words, or name tools in `describe`"
             )
         described: dict[str, Any] = {}
-        if asked.describe:
-            described = await self._describe(servers, who, asked.describe)
-        if not asked.query:
+        if arguments.describe:
+            described = await self._describe(servers, who, arguments.describe)
+        if not arguments.query:
             return described
-        answer = await self._search(servers, who, asked)
+        answer = await self._search(servers, who, arguments)
         if described:
             answer["tools"] = described["tools"]
             answer["warnings"] += described["warnings"]
         return answer
 
     async def _search(
-        self, servers: TenantServers, who: Conversation, asked: SearchArguments
+        self, servers: TenantServers, who: Conversation, arguments: SearchArguments
     ) -> dict[str, Any]:
         """Return the best tools for a task, with their probabilities, the confidence and warnings."""
         began = time.perf_counter()
@@ -90,10 +90,10 @@ class ToolSearch:
         unlisted = await servers.unlisted()
         decision = await self._router.route(
             RouteRequest(
-                query=asked.query,
+                query=arguments.query,
                 tenant=who.tenant,
-                limit=asked.limit,
-                route_hint=asked.route_hint,
+                limit=arguments.limit,
+                route_hint=arguments.route_hint,
                 token_cap=3 * _MAX_TOKENS,  # A warning below names the definitions that do not fit.
                 filters=profile.filters,
                 only=profile.patterns,
@@ -108,7 +108,7 @@ class ToolSearch:
             if match.tool.key not in hidden and _is_usable(match.tool, servers, offers, unlisted)
         ]
         fitting, too_long = fit(usable[:1], _MAX_TOKENS, definition_tokens)
-        matches = [*(fitting or too_long), *usable[1 : asked.limit]]
+        matches = [*(fitting or too_long), *usable[1 : arguments.limit]]
         search_id = self._outcomes.searched(decision, {match.tool.key for match in matches}, who)
         for match in matches:
             servers.shown_definitions[match.tool.key] = match.tool
@@ -187,13 +187,15 @@ def _has_plain_name(tool: Tool) -> bool:
 
 def _plain_warnings(decision: Decision, hidden: Collection[str]) -> list[str]:
     """Return the Decision's warnings that quote no key of a hidden tool."""
-    kept = [warning for warning in decision.warnings if not any(key in warning for key in hidden)]
+    warnings = [
+        warning for warning in decision.warnings if not any(key in warning for key in hidden)
+    ]
     if hidden:
         servers = ", ".join(sorted({key.partition(":")[0] for key in hidden}))
-        kept.append(
+        warnings.append(
             f"tools of {servers} are not shown, because their names act on their reader; see `toolroute tools list`"
         )
-    return kept
+    return warnings
 
 
 def _answer(

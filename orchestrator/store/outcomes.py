@@ -118,14 +118,14 @@ class Outcomes:
         with self._backend.writing(tenant, EXPERIENCE) as points:
             collection = _head(points, tenant).get("collection", _KIND)
             records = list(points.find(collection))
-            gone = [
+            forgotten = [
                 record.id
                 for record in records
                 if which(_outcome(record.payload) or _outline(record))
             ]
-            if gone:
-                points.delete(collection, gone)
-            return len(gone)
+            if forgotten:
+                points.delete(collection, forgotten)
+            return len(forgotten)
 
     def forget_all(self, tenant: str) -> int:
         """Remove all Outcomes, damaged or not. Return their number, if it can be read."""
@@ -146,20 +146,20 @@ class Outcomes:
         Outcomes without a text are removed.
         """
         embedder = self._embedder()
-        kept = tuple(outcome for outcome in stored.outcomes if outcome.query)
-        if lost := len(stored.outcomes) - len(kept):
+        readable = tuple(outcome for outcome in stored.outcomes if outcome.query)
+        if lost := len(stored.outcomes) - len(readable):
             logger.warning(
                 "%d past tasks of tenant %r were removed: they have no text that the new embedder can read",
                 lost,
                 tenant,
             )
-        vectors = vectors_of(embedder, [outcome.query for outcome in kept])
+        vectors = vectors_of(embedder, [outcome.query for outcome in readable])
         with self._backend.writing(tenant, EXPERIENCE) as points:
             collection = collection_of(_KIND, embedder)
-            self._put(points, tenant, collection, kept, vectors)
+            self._put(points, tenant, collection, readable, vectors)
             points.put(_HEAD, {_id("head", tenant): {"collection": collection}})
             points.drop(before)  # Another process may do the same at the same time.
-        return replace(stored, outcomes=kept, vectors=vectors)
+        return replace(stored, outcomes=readable, vectors=vectors)
 
     def _put(
         self,

@@ -66,8 +66,8 @@ class Source:
 
     @property
     def shown(self) -> str:
-        place = without_credentials(str(self.store))
-        return self.name or (f"{place}#{self.tenant}" if self.tenant else place)
+        location = without_credentials(str(self.store))
+        return self.name or (f"{location}#{self.tenant}" if self.tenant else location)
 
     @classmethod
     def of(cls, store: "Source | Store | str | Path") -> "Source":
@@ -75,9 +75,9 @@ class Source:
         if isinstance(store, Source):
             return store
         if isinstance(store, str):
-            place, _, tenant = store.rpartition("#")
-            if place and (is_tenant(tenant) or tenant == SHARED):
-                return cls(store=place, tenant=tenant)
+            location, _, tenant = store.rpartition("#")
+            if location and (is_tenant(tenant) or tenant == SHARED):
+                return cls(store=location, tenant=tenant)
         return cls(store=store)
 
 

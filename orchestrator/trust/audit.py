@@ -118,13 +118,13 @@ class Audit:
         self._writer = ThreadPoolExecutor(1, "toolroute audit")
 
     @classmethod
-    def named(cls, place: str) -> "Audit | None":
+    def named(cls, location: str) -> "Audit | None":
         """Return the log of the setting `audit`, or None for `off`."""
-        if place == "off":
+        if location == "off":
             return None
         from platformdirs import user_data_path
 
-        return cls(Path(place) if place else user_data_path("toolroute") / "audit")
+        return cls(Path(location) if location else user_data_path("toolroute") / "audit")
 
     @property
     def files(self) -> list[Path]:

@@ -61,7 +61,7 @@ def items_for_model(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Args:
         items: Records of the protocol as JSON. The arguments of a prompt are checked like items.
     """
-    kept = list[dict[str, Any]]()
+    passed = list[dict[str, Any]]()
     for item in items:
         names = [str(item.get(field, "")) for field in _NAMES]
         if not all(map(has_plain_name, names)):
@@ -70,5 +70,5 @@ def items_for_model(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         safe = definition_for_model(dict(item))
         if isinstance(item.get("arguments"), list):
             safe["arguments"] = items_for_model(item["arguments"])
-        kept.append(safe)
-    return kept
+        passed.append(safe)
+    return passed

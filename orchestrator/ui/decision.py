@@ -131,86 +131,88 @@ class PassedStage:
     ms: float | None = None
 
 
-def view(shown: Shown, gate: float) -> dict[str, Any]:
+def view(decision: Shown, gate: float) -> dict[str, Any]:
     """Return the values that the templates show for a Decision.
 
     Args:
-        shown: The Decision.
+        decision: The Decision.
         gate: The keyword confidence, 0 to 1, from which on no semantic search is needed.
     """
-    hops = {related.tool: related.hops for related in shown.related}
-    durations = [ms for stage, ms in shown.timings_ms.items() if stage != "total"]
+    hops = {related.tool: related.hops for related in decision.related}
+    durations = [ms for stage, ms in decision.timings_ms.items() if stage != "total"]
     return {
-        "shown": shown,
+        "shown": decision,
         "most": MOST_SHOWN,
-        "first": frozenset(shown.recommended),
-        "path": path(shown, gate),
+        "first": frozenset(decision.recommended),
+        "path": path(decision, gate),
         "longest": max(durations, default=0) or 1,
         "gate": gate,
         "legs": LEGS,
-        "kinds": {match.kind for match in shown.matches},
+        "kinds": {match.kind for match in decision.matches},
         "clauses": [
-            (clause, _best_for(shown, number))
-            for number, clause in enumerate(shown.parts[:MOST_SHOWN])
+            (clause, _best_for(decision, number))
+            for number, clause in enumerate(decision.parts[:MOST_SHOWN])
         ],
-        "rejected": _by_reason(shown),
-        "graph": drawing.graph(shown.graph[:MOST_SHOWN], hops),
-        "gate_outcome": _gate_outcome(shown, gate),
+        "rejected": _by_reason(decision),
+        "graph": drawing.graph(decision.graph[:MOST_SHOWN], hops),
+        "gate_outcome": _gate_outcome(decision, gate),
     }
 
 
-def _best_for(shown: Shown, clause: int) -> str:
+def _best_for(decision: Shown, clause: int) -> str:
     """Return the key of the best match for one clause, or an empty text."""
     probabilities = [
         (match.for_parts[clause], match.tool)
-        for match in shown.matches
+        for match in decision.matches
         if len(match.for_parts) > clause
     ]
     probability, tool = max(probabilities, default=(0.0, ""))
     return tool if probability > 0 else ""
 
 
-def _by_reason(shown: Shown) -> dict[str, list[str]]:
+def _by_reason(decision: Shown) -> dict[str, list[str]]:
     """Return the rejected tools by reason, without the number that differs for each tool."""
     by_reason: dict[str, list[str]] = {}
-    for rejected in shown.rejected[:MOST_SHOWN]:
+    for rejected in decision.rejected[:MOST_SHOWN]:
         reason = _NUMBER.sub("", rejected.why)
         by_reason.setdefault(reason, []).append(rejected.tool)
     return by_reason
 
 
-def path(shown: Shown, gate: float) -> list[PassedStage]:
+def path(decision: Shown, gate: float) -> list[PassedStage]:
     """Return the stages in the order in which they ran, with the gate after the keyword leg."""
     stages = []
-    for name, ms in list(shown.timings_ms.items())[:MOST_SHOWN]:
+    for name, ms in list(decision.timings_ms.items())[:MOST_SHOWN]:
         if name == "total":
             continue
-        stages.append(PassedStage(name=name, result=_result_of(name, shown), ms=ms))
+        stages.append(PassedStage(name=name, result=_result_of(name, decision), ms=ms))
         if name == "keyword":
-            stages.append(PassedStage(name="gate", result=_gate_outcome(shown, gate)))
+            stages.append(PassedStage(name="gate", result=_gate_outcome(decision, gate)))
     return stages
 
 
-def _gate_outcome(shown: Shown, gate: float) -> str:
+def _gate_outcome(decision: Shown, gate: float) -> str:
     """Return the outcome of the gate in words. Some pipelines never run the semantic leg."""
-    if shown.semantic_ran:
+    if decision.semantic_ran:
         return "semantic search ran as well"
-    if shown.gate_confidence >= gate:
+    if decision.gate_confidence >= gate:
         return "keyword search was enough"
     return "no semantic search ran"
 
 
-def _result_of(stage: str, shown: Shown) -> str:
+def _result_of(stage: str, decision: Shown) -> str:
     """Return the result of a stage in words. A leg of the user's has none, because its evidence has another name."""
     if stage == "load":
-        return f"{shown.catalogue.tools:,} tools"
+        return f"{decision.catalogue.tools:,} tools"
     if stage == "understand":
-        return f"{len(shown.parts)} clauses" if shown.parts else "one clause"
+        return f"{len(decision.parts)} clauses" if decision.parts else "one clause"
     if stage == "select":
-        recommended = ", ".join(shown.recommended[:MOST_SHOWN]) or "none"
-        return f"{len(shown.matches)} matches, use first: {recommended}"
+        recommended = ", ".join(decision.recommended[:MOST_SHOWN]) or "none"
+        return f"{len(decision.matches)} matches, use first: {recommended}"
     by_leg = [
-        (match.evidence[stage], match.tool) for match in shown.matches if match.evidence.get(stage)
+        (match.evidence[stage], match.tool)
+        for match in decision.matches
+        if match.evidence.get(stage)
     ]
     if not by_leg:
         return "found none of the matches" if stage in LEGS else ""

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent
 
 def environment() -> Environment:
     """Return the environment of all templates. An application keeps one."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -25,14 +25,14 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    templates.filters |= {
         "percent": percent,
         "path": partial(quote, safe="", errors="replace"),
         "exact": partial(as_json, indent=2),
         "minute": lambda at: f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}",
         "day": lambda at: f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}",
     }
-    return made
+    return templates
 
 
 def percent(share: float | None) -> str:

@@ -323,23 +323,23 @@ def _flagged(flags: Mapping[str, Sequence[str]], options: Sequence[str] = ()) ->
 
 
 def _server(spec: ServerSpec) -> Iterator[Finding]:
-    what = f"mcp {spec.name}"
+    title = f"mcp {spec.name}"
     launch = spec.launch()
     if launch.url:
         yield Finding(
-            what,
+            title,
             "missing",
             "not checked: a remote server",
             "check it with `toolroute doctor --connect`",
         )
     elif launch.cwd and not Path(launch.cwd).is_dir():
         detail = f"its working folder {launch.cwd!r} does not exist"
-        yield Finding(what, "broken", detail, "create it, or correct cwd")
+        yield Finding(title, "broken", detail, "create it, or correct cwd")
     elif launch.executable:
-        yield Finding(what, "works", f"its command {launch.program!r} is there (not started)")
+        yield Finding(title, "works", f"its command {launch.program!r} is there (not started)")
     else:
         detail = f"its command {launch.program!r} is not found"
-        yield Finding(what, "broken", detail, "install it, or use its full path")
+        yield Finding(title, "broken", detail, "install it, or use its full path")
 
 
 async def _connected(config: McpConfig, findings: Sequence[Finding]) -> list[Finding]:

@@ -121,11 +121,12 @@ def _private_config_of(files: Sequence[ClientFile]) -> Path | None:
 
 def _uses(file: ClientFile, config: Path) -> bool:
     """Return True if a client's toolroute entry, if any, is for this configuration. Reports a mismatch."""
-    other = served([file])
-    if other is None or other.absolute() == config:
+    served_config = served([file])
+    if served_config is None or served_config.absolute() == config:
         return True
     warn(
-        f"{file.client.title} is not changed: it uses {other}; give --config {other} to add to that file"
+        f"{file.client.title} is not changed: it uses {served_config}; give --config {served_config} to add to that "
+        "file"
     )
     return False
 

@@ -25,21 +25,21 @@ def undo_setup(clients: Sequence[Client]) -> int:
 
 def _undo_file(client: Client, path: Path) -> bool:
     """Restore the servers of one file. Servers that were added since stay. Returns False if the file is unchanged."""
-    kept = copies(path)[0]
+    backup = copies(path)[0]
     try:
-        before = [ClientFile.read(client, copy) for copy in kept]
+        before = [ClientFile.read(client, copy) for copy in backup]
         current = ClientFile.read(client, path) if path.is_file() else before[-1]
         # Several setups are undone one after the other, the last one first.
         file = reduce(ClientFile.undone, reversed(before), current)
         replace_settings(path, file.text)
     except InvalidConfig as error:
-        warn(f"{client.title} is not changed; its own servers are in {kept[0]}: {error}")
+        warn(f"{client.title} is not changed; its own servers are in {backup[0]}: {error}")
         return False
     note(f"{client.title} has its own servers again: {path}")
     if not any(file.lacks(earlier) for earlier in before):
-        for copy in kept:
+        for copy in backup:
             copy.unlink()
         return True
-    names = [str(copy.rename(copies(path, "undone")[1])) for copy in kept]
+    names = [str(copy.rename(copies(path, "undone")[1])) for copy in backup]
     note(f"the file has changed since setup; what it no longer has is in {', '.join(names)}")
     return True

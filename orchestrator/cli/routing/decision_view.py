@@ -111,12 +111,12 @@ def _matches(decision: Decision, matches: Sequence[Match], *, in_full: bool, wid
         probability = f"{match.probability:.2f}"
         rows.append((star, probability, tool.key, str(tool.kind), lines(*reasons)))
     style = "dim" if decision.stage is Stage.NONE else ""
-    made = table(("", "prob.", "tool", "kind", "why"), rows, numbers=("prob.",), style=style)
+    rendered = table(("", "prob.", "tool", "kind", "why"), rows, numbers=("prob.",), style=style)
     # On a narrow terminal names are folded, so that the reasons keep half of the line.
     longest = max(len(match.tool.key) for match in matches)
-    made.columns[2].no_wrap = longest + _OTHER_COLUMNS <= width
-    made.columns[3].no_wrap = True
-    return made
+    rendered.columns[2].no_wrap = longest + _OTHER_COLUMNS <= width
+    rendered.columns[3].no_wrap = True
+    return rendered
 
 
 def _evidence(match: Match) -> list[str]:

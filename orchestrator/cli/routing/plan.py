@@ -49,15 +49,15 @@ async def plan(
         models = models_for(options)
         if models:
             await stack.enter_async_context(models)
-        made = await make_plan(models, plan_request)
-    content = {"decision": decision.to_json(definitions=False), "plan": asdict(made)}
-    present(output, content, lambda: show_plan(decision, made))
-    return plan_exit_code(made)
+        steps_plan = await make_plan(models, plan_request)
+    content = {"decision": decision.to_json(definitions=False), "plan": asdict(steps_plan)}
+    present(output, content, lambda: show_plan(decision, steps_plan))
+    return plan_exit_code(steps_plan)
 
 
-def plan_exit_code(made: Plan) -> int:
+def plan_exit_code(plan: Plan) -> int:
     """Return 5 for a plan that needs a person's input, and 3 for a plan without steps or answer."""
-    if made.needs_input:
+    if plan.needs_input:
         return NEEDS_USER
-    answered = made.choice is not None and bool(made.choice.answer)
-    return 0 if made.steps or answered else NO_MATCH
+    answered = plan.choice is not None and bool(plan.choice.answer)
+    return 0 if plan.steps or answered else NO_MATCH

@@ -57,11 +57,11 @@ def _command_line_with(approvals: Sequence[str]) -> str:
     """Return the user's command line, for a shell, with these options in place of its own `--yes`."""
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
-    kept: list[str] = []
+    remaining: list[str] = []
     options = iter(words[:end])
     for word in options:
         if word == "--yes":
             next(options, "")
         elif not word.startswith("--yes="):
-            kept.append(word)
-    return shlex.join(["toolroute", *kept, *approvals, *words[end:]])
+            remaining.append(word)
+    return shlex.join(["toolroute", *remaining, *approvals, *words[end:]])

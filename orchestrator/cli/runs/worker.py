@@ -169,31 +169,33 @@ def _check_options(
         refuse(typed_options(*used), reason)
 
 
-def _executors(named: str) -> "Mapping[str, Registered]":
+def _executors(reference: str) -> "Mapping[str, Registered]":
     """Import the mapping MODULE:NAME. Modules in the working folder are found."""
-    module, _, name = named.partition(":")
+    module, _, name = reference.partition(":")
     if not (module and name):
-        raise InvalidInput(f"--executors {named!r}: give MODULE:NAME, such as desk.tools:EXECUTORS")
+        raise InvalidInput(
+            f"--executors {reference!r}: give MODULE:NAME, such as desk.tools:EXECUTORS"
+        )
     sys.path.insert(0, str(Path.cwd()))
     try:
         mapping = getattr(import_module(module), name)
     except Exception as error:
         raise InvalidInput(
-            f"--executors {named!r} cannot be imported: {type(error).__name__}: {error}"
+            f"--executors {reference!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(mapping, Mapping):
         raise InvalidInput(
-            f"--executors {named!r} is a {type(mapping).__name__}: give a dict of functions by tool key"
+            f"--executors {reference!r} is a {type(mapping).__name__}: give a dict of functions by tool key"
         )
     return mapping
 
 
 def _nexus(tenants: Sequence[str]) -> bool | Sequence[str]:
     """Return the tenants that other namespaces may use, True for all."""
-    named = [tenant for tenant in tenants if tenant != "all"]
-    for tenant in named:
+    named_tenants = [tenant for tenant in tenants if tenant != "all"]
+    for tenant in named_tenants:
         check_tenant(tenant)
-    return len(named) < len(tenants) or named
+    return len(named_tenants) < len(tenants) or named_tenants
 
 
 def released(

@@ -53,12 +53,12 @@ async def call(tool: str, text: str, workspace: Workspace, max_tokens: int, outp
     # A wrong argument is reported before a server is installed and started for it.
     stored = await _stored(workspace, tool)
     if stored is None:
-        answered = await _call(workspace, tool, arguments, max_tokens)
+        answer = await _call(workspace, tool, arguments, max_tokens)
     else:
         arguments = _checked_arguments(stored, arguments)
         warn_of_flagged([stored])
-        answered = await _call(workspace, stored, arguments, max_tokens)
-    return _print_answer(answered, output)
+        answer = await _call(workspace, stored, arguments, max_tokens)
+    return _print_answer(answer, output)
 
 
 def _read_arguments(text: str) -> dict[str, Any]:
@@ -105,32 +105,32 @@ async def _call(
         known_key = tool.key if isinstance(tool, Tool) else ""
         started = time.perf_counter()
         try:
-            answered = await connections.exchange(request)
+            answer = await connections.exchange(request)
         except ToolrouteError as error:
             audited("call", workspace.tenant, result=type(error).__name__, tool=known_key, **about)
             raise
         ms = (time.perf_counter() - started) * 1000
-        result = "tool_error" if answered.is_error else "ok"
-        key = known_key if answered.is_error else request.key
+        result = "tool_error" if answer.is_error else "ok"
+        key = known_key if answer.is_error else request.key
         audited("call", workspace.tenant, result=result, ms=ms, tool=key, **about)
-        return answered
+        return answer
 
 
-def _print_answer(answered: "Answered", output: str) -> int:
+def _print_answer(answer: "Answered", output: str) -> int:
     from orchestrator.mcp.results import as_mcp_result, as_tool_result
 
-    result = as_tool_result(answered)
+    result = as_tool_result(answer)
     warn(*result.warnings)
     if output == "json":
         # The warnings are among the result's fields.
-        blocks = as_mcp_result(replace(answered, warnings=())).content
+        blocks = as_mcp_result(replace(answer, warnings=())).content
         content = [
             block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks
         ]
         echo_json({**asdict(result), "content": content})
     elif result.is_error:
-        names_tool = result.text.startswith(answered.key)
-        warn(result.text if names_tool else f"{answered.key} failed: {result.text}")
+        names_tool = result.text.startswith(answer.key)
+        warn(result.text if names_tool else f"{answer.key} failed: {result.text}")
     else:
         echo_text(result.text)
     return 1 if result.is_error else 0

@@ -109,26 +109,26 @@ def _sign_in_row(tenant: str, spec: ServerSpec) -> dict[str, Any]:
     row: dict[str, Any] = {"server": spec.name, "signed_in": False, "until": None, "detail": ""}
     try:
         launch = spec.launch()
-        kept = SignInFile(tenant, spec, launch).read()
+        sign_in = SignInFile(tenant, spec, launch).read()
     except ToolrouteError as error:
         return row | {"detail": str(error)}
     if not launch.signs_in:
         return row | {"detail": "its headers contain a token"}
     if launch.oauth.is_for_worker:
         return row | {"detail": f"signs in by itself ({launch.oauth.grant})"}
-    if kept is None:
+    if sign_in is None:
         return row
-    valid = kept.renewable or not kept.expired
-    return row | {"signed_in": valid, "until": kept.expires_at, "detail": _validity(kept)}
+    valid = sign_in.renewable or not sign_in.expired
+    return row | {"signed_in": valid, "until": sign_in.expires_at, "detail": _validity(sign_in)}
 
 
-def _validity(kept: "SignIn") -> str:
-    if kept.renewable:
+def _validity(sign_in: "SignIn") -> str:
+    if sign_in.renewable:
         return "renews itself"
-    if kept.expires_at is None:
+    if sign_in.expires_at is None:
         return "the server gave no expiry time"
-    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.expires_at))
-    return f"ended {at}" if kept.expired else f"until {at}"
+    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(sign_in.expires_at))
+    return f"ended {at}" if sign_in.expired else f"until {at}"
 
 
 def _print_sign_ins(rows: list[dict[str, Any]]) -> None:

@@ -93,33 +93,38 @@ def add(
     from orchestrator.client_setup.registry import Registry, entry_of, read_server
 
     server = read_server(source, Registry(registry or Options.from_env().registry))
-    made = entry_of(server)
+    registry_entry = entry_of(server)
     config = workspace.servers_file or user_config()
     name = name or server.short_name
     # Shown before the question, so that a person sees what they confirm.
-    record = {"name": name, "server": server.name, "config": str(config), "entry": made.entry}
-    present(output, record, lambda: _print_entry(server, name, made, config))
+    record = {
+        "name": name,
+        "server": server.name,
+        "config": str(config),
+        "entry": registry_entry.entry,
+    }
+    present(output, record, lambda: _print_entry(server, name, registry_entry, config))
     _require_new_name(config, name)
-    entry_digest = digest_of(name, made.entry, str(config), digits=COMPARED_DIGITS)
+    entry_digest = digest_of(name, registry_entry.entry, str(config), digits=COMPARED_DIGITS)
     confirm(f"Write the entry {name!r} into {config}?", entry_digest, digest)
-    _write(config, name, made.entry)
+    _write(config, name, registry_entry.entry)
     audited("configuration", workspace.owner, server=name, result="added")
     note(
         f"{name} is in {config}; list its tools: toolroute tools sync --server {name} --config {config}"
     )
 
 
-def _print_entry(server: "RegistryServer", name: str, made: "RegistryEntry", config: Path) -> None:
+def _print_entry(server: "RegistryServer", name: str, entry: "RegistryEntry", config: Path) -> None:
     title = f"{server.name} {server.version}"
     click.echo(inline(title.rstrip()))
     if server.description:
         click.echo(f"  {one_line(server.description)}")
-    click.echo(f"  will {one_line(made.in_words)}")
-    for variable in made.variables:
+    click.echo(f"  will {one_line(entry.in_words)}")
+    for variable in entry.variables:
         click.echo(f"  needs {one_line(_in_words(variable))}")
     where = inline(str(config))
     click.echo(f"entry {name!r} for {where}:")
-    click.echo(_document({name: made.entry}))
+    click.echo(_document({name: entry.entry}))
 
 
 def _document(value: dict[str, Any]) -> str:

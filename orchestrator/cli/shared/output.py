@@ -79,14 +79,14 @@ def echo_text(text: str) -> None:
 def clean_stdout() -> Iterator[None]:
     """Send the standard output of native code and child processes to standard error."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    real_stdout = os.dup(1)
     try:
         os.dup2(2, 1)
         yield
     finally:
         sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(real_stdout, 1)
+        os.close(real_stdout)
 
 
 def echo_json(value: Any, *, indent: int | None = 1) -> None:
@@ -238,15 +238,15 @@ def table(
     """
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, header_style="dim", **settings)
+    rendered = Table(box=None, pad_edge=False, header_style="dim", **settings)
     for column in columns:
         is_number = column in numbers
-        made.add_column(
+        rendered.add_column(
             column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
         )
     for row in rows:
-        made.add_row(*(lines(cell) if isinstance(cell, str) else cell for cell in row))
-    return made
+        rendered.add_row(*(lines(cell) if isinstance(cell, str) else cell for cell in row))
+    return rendered
 
 
 def print_table(

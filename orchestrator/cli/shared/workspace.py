@@ -77,9 +77,9 @@ class Workspace:
 
         The user's own file is ignored if a tenant or a store is given, because their servers come from other files.
         """
-        named = self.config or find_config()
-        if named:
-            return named
+        named_file = self.config or find_config()
+        if named_file:
+            return named_file
         users = user_config()
         return users if users.is_file() and not (self.given_tenant or self.store) else None
 

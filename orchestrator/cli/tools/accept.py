@@ -36,15 +36,15 @@ def accept_tools(
     """
     tenant = workspace.owner
     store = workspace.known_store()
-    chosen = _chosen_tools(store, tenant, _stored_tools(store, tenant), keys)
+    selected = _chosen_tools(store, tenant, _stored_tools(store, tenant), keys)
     if withdraw:
-        pins.withdraw(store, tenant, chosen)
-    elif chosen:
+        pins.withdraw(store, tenant, selected)
+    elif selected:
         # Only what is shown here is accepted: the digest is that of these definitions.
-        _show_to_accept(store, tenant, chosen)
-        confirm(f"Accept for {tenant}?", pins.trust_digest(chosen.values()), digest)
-        pins.accept(store, tenant, chosen)
-    for key, tool in sorted(chosen.items()):
+        _show_to_accept(store, tenant, selected)
+        confirm(f"Accept for {tenant}?", pins.trust_digest(selected.values()), digest)
+        pins.accept(store, tenant, selected)
+    for key, tool in sorted(selected.items()):
         audited(
             "acceptance",
             tenant,
@@ -74,18 +74,18 @@ def _chosen_tools(
 ) -> dict[str, Tool]:
     """Return the tools with these keys, and the waiting tools of the servers with these names."""
     servers = {tool.server for tool in stored.values()}.difference(stored)
-    chosen: dict[str, Tool] = {}
+    selected: dict[str, Tool] = {}
     for key in keys:
         if key in stored:
-            chosen[key] = stored[key]
+            selected[key] = stored[key]
         elif key not in servers:
             hint = suggestion(key, stored, ALL_SHOWN)
             raise InvalidInput(f"{tenant} has stored no tool {key!r}; {hint}")
     if servers.intersection(keys):
         for change in pins.waiting(store, tenant):
             if change.tool.server in keys:
-                chosen[change.tool.key] = change.tool
-    return chosen
+                selected[change.tool.key] = change.tool
+    return selected
 
 
 def _show_to_accept(store: Store, tenant: str, chosen: Mapping[str, Tool]) -> None:

@@ -85,14 +85,16 @@ async def sync_tools(
         audited(
             "configuration", tenant, server=row.server, result="failed" if row.error else "synced"
         )
-    left = await _remove_left_over(store, tenant, servers, prune=prune)
+    left_over_listings = await _remove_left_over(store, tenant, servers, prune=prune)
     stored = (await asyncio.to_thread(store.load, tenant)).tools
     # A later command opens the saved index, and does not build its own.
     await asyncio.to_thread(save_index, store, tenant)
     synced = {row.server for row in report.servers}
     warn_of_flagged([tool for tool in stored if tool.server in synced])
     summary = report.to_json()
-    summary["removed" if prune else "left_over"] = [listing.partition(":")[0] for listing in left]
+    summary["removed" if prune else "left_over"] = [
+        listing.partition(":")[0] for listing in left_over_listings
+    ]
     present(output, summary, lambda: _print_report(summary["servers"]))
     return report.exit_code
 
@@ -112,16 +114,16 @@ async def _remove_left_over(
     """Report the stored servers that are in no file any more. With `prune`, remove them."""
     from orchestrator.mcp.sync import left_over
 
-    left = await asyncio.to_thread(left_over, store, tenant, servers)
-    if left and prune:
-        for listing in left:
+    listings = await asyncio.to_thread(left_over, store, tenant, servers)
+    if listings and prune:
+        for listing in listings:
             await asyncio.to_thread(store.remove_server, tenant, listing)
-        note(f"removed, in no file any more: {listings_in_words(left)}")
-    elif left:
+        note(f"removed, in no file any more: {listings_in_words(listings)}")
+    elif listings:
         note(
-            f"stored, but in no file any more: {listings_in_words(left)}; remove them with --prune"
+            f"stored, but in no file any more: {listings_in_words(listings)}; remove them with --prune"
         )
-    return left
+    return listings
 
 
 def listings_in_words(listings: Mapping[str, int]) -> str:

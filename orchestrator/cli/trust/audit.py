@@ -72,10 +72,10 @@ def _filtered(
 
 
 def _row(line: dict[str, Any]) -> tuple[str, ...]:
-    named = {**line, "when": line.get("at", "")[:19], "ms": f"{line.get('ms', 0):.0f}"}
-    if not named.get("tool"):
-        named["tool"] = line.get("server", "")
-    return tuple(named.get(column, "") for column in _COLUMNS)
+    columns = {**line, "when": line.get("at", "")[:19], "ms": f"{line.get('ms', 0):.0f}"}
+    if not columns.get("tool"):
+        columns["tool"] = line.get("server", "")
+    return tuple(columns.get(column, "") for column in _COLUMNS)
 
 
 @audit.command()

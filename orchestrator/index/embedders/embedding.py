@@ -34,10 +34,12 @@ def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
     """
     if not isinstance(embedder, StaticEmbedder):
         return vectors_of(embedder, [card(tool) for tool in tools])
+    facets_of_tools = [facets(tool) for tool in tools]
+    texts_by_facet = zip(*facets_of_tools, strict=True)
     total = np.zeros((len(tools), embedder.dimension), np.float32)
-    texts = [facets(tool) for tool in tools]
-    for weight, texts_of_facet in zip(FACET_WEIGHTS, zip(*texts, strict=True), strict=False):
-        total += np.float32(weight) * embedder.embed(texts_of_facet)
+    for weight, texts in zip(FACET_WEIGHTS, texts_by_facet, strict=False):
+        vectors = embedder.embed(texts)
+        total += np.float32(weight) * vectors
     return unit(total)
 
 

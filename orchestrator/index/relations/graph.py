@@ -117,7 +117,7 @@ class Graph:
     ) -> tuple[Hop, ...]:
         """Return the tools that these edges lead to, nearest first, at most MOST."""
         steps: list[Hop] = []
-        seen = set(start)
+        reached = set(start)
         ahead = deque((position, 0, 1.0) for position in start)
         while ahead and len(steps) < MOST:
             position, hop, chance = ahead.popleft()
@@ -125,9 +125,9 @@ class Graph:
                 continue
             for edge in edges(position):
                 target = self._positions[edge.to]
-                if target in seen:
+                if target in reached:
                     continue
-                seen.add(target)
+                reached.add(target)
                 step = Hop(target, hop + 1, edge, chance * HOLDS * edge.weight)
                 steps.append(step)
                 ahead.append((target, step.hops, step.chance))
@@ -155,9 +155,9 @@ class Graph:
                 yield self._edge(position, source, NEEDS, weight, "schema")
 
     def _alike(self, position: int) -> Iterator[Edge]:
-        for other in self._namesakes.get(position, ()):
-            if other != position and are_alike(self._tools[position], self._tools[other]):
-                yield self._edge(position, other, SIMILAR, 1.0, "text")
+        for namesake in self._namesakes.get(position, ()):
+            if namesake != position and are_alike(self._tools[position], self._tools[namesake]):
+                yield self._edge(position, namesake, SIMILAR, 1.0, "text")
 
     def _edge(self, source: int, to: int, type_: str, weight: float, origin: str) -> Edge:
         return Edge(
@@ -172,7 +172,7 @@ class Graph:
             tool = self._tools[position]
             namesakes = self._namesakes[position]
             self._twins[position] = tuple(
-                other for other in namesakes if are_twins(tool, self._tools[other])
+                namesake for namesake in namesakes if are_twins(tool, self._tools[namesake])
             )
         return self._twins[position]
 

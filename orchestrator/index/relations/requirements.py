@@ -147,13 +147,14 @@ class Prerequisites:
 
     def _near(self, document: Document, thing: frozenset[str]) -> Iterator[int]:
         """Yield the server's tools named with one of the thing's terms that may give it unasked."""
-        place = self._places[document.tool.server]
-        named = chain.from_iterable(map(self._named, thing))
+        span = self._places[document.tool.server]
+        named = set(chain.from_iterable(map(self._named, thing)))
         # Reading a tool takes a millisecond: no other server's is read.
-        for position in sorted(set(named).intersection(range(place.start, place.stop))):
-            other = self._documents[position]
-            gives = thing <= _CREDENTIALS or _asks(other)
-            if gives and not _requires(other, thing, _about(other)):
+        of_server = named.intersection(range(span.start, span.stop))
+        for position in sorted(of_server):
+            candidate = self._documents[position]
+            gives = thing <= _CREDENTIALS or _asks(candidate)
+            if gives and not _requires(candidate, thing, _about(candidate)):
                 yield position
 
 
@@ -210,10 +211,10 @@ def identified_in(task: str) -> frozenset[str]:
     """Return the terms that a task itself identifies, by a number directly after them ("order 4711")."""
     words = task.split()[:_MOST_WORDS]
     identified: set[str] = set()
-    for place, word in enumerate(words):
+    for number, word in enumerate(words):
         if not any(letter.isdigit() for letter in word):
             continue
-        before = words[max(place - 2, 0) : place]
+        before = words[max(number - 2, 0) : number]
         if before and terms(before[-1]):
             word = " ".join([*before, word])
         identified.update(terms(word))

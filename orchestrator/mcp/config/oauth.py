@@ -133,15 +133,15 @@ class OAuth(_Block):
     @model_validator(mode="after")
     def _complete(self) -> Self:
         """Refuse a worker's block without a setting that its grant needs."""
-        needed = {"issuer": self.issuer, "clientId": self.client_id}
+        required = {"issuer": self.issuer, "clientId": self.client_id}
         if self.grant == "client_credentials":
-            needed["clientSecret or privateKey"] = self.client_secret or self.private_key
+            required["clientSecret or privateKey"] = self.client_secret or self.private_key
         elif self.grant == "jwt-bearer":
-            needed["clientSecret"] = self.client_secret
-            needed["identityProvider"] = "given" if self.identity_provider else ""
+            required["clientSecret"] = self.client_secret
+            required["identityProvider"] = "given" if self.identity_provider else ""
         else:
             return self
-        missing = [name for name, value in needed.items() if not value]
+        missing = [name for name, value in required.items() if not value]
         if missing:
             raise ValueError(f"grant {self.grant!r} also needs {', '.join(missing)}")
         return self

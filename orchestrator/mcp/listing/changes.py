@@ -54,7 +54,7 @@ class Changes:
 
     async def follow_tools(
         self,
-        known: Tools,
+        listed_tools: Tools,
         pass_on: Callable[[Tools], Awaitable[None]],
         again: Callable[[], Awaitable[Tools]],
         secrets: "Secrets",
@@ -66,7 +66,7 @@ class Changes:
         not be passed on is retried.
 
         Args:
-            known: The tools as listed on connecting.
+            listed_tools: The tools as listed on connecting.
             pass_on: Receives the tools.
             again: Lists the server again.
             secrets: Values to redact in error texts.
@@ -75,13 +75,13 @@ class Changes:
         gap = _GAP_S
         while True:
             try:
-                await pass_on(known)
+                await pass_on(listed_tools)
                 await _changed_or_expired(self._tools, gap, fresh_s())
                 self._tools.clear()
                 tools = await again()
                 # A server that reports a change after each listing would be listed without end.
-                gap = min(2 * gap, _MOST_GAP_S) if tools == known else _GAP_S
-                known = tools
+                gap = min(2 * gap, _MOST_GAP_S) if tools == listed_tools else _GAP_S
+                listed_tools = tools
             except Exception as error:
                 # The listing known so far stays: half of a new one would be worse.
                 gap = min(2 * gap, _MOST_GAP_S)
@@ -93,18 +93,18 @@ class Changes:
     async def follow_offer(self, read: Callable[[], Awaitable[Offer]], secrets: "Secrets") -> None:
         """Read the offer now and after each change. The interval grows while nothing new is found."""
         gap = _GAP_S
-        known: Offer | None = None
+        last_offer: Offer | None = None
         while True:
             self._offer.clear()
             try:
                 offer = await read()
-                gap = min(2 * gap, _MOST_GAP_S) if offer == known else _GAP_S
-                known = offer
+                gap = min(2 * gap, _MOST_GAP_S) if offer == last_offer else _GAP_S
+                last_offer = offer
             except Exception as error:
                 gap = min(2 * gap, _MOST_GAP_S)
                 text = "server %s: its resources and prompts were not listed: %s"
                 logger.warning(text, self._server, faults.in_words(error, secrets))
-            await _changed_or_expired(self._offer, gap, known.fresh_s if known else 0.0)
+            await _changed_or_expired(self._offer, gap, last_offer.fresh_s if last_offer else 0.0)
 
     async def listen(self, client: "Client", over_http: bool, doubt: Callable[[], None]) -> None:
         """Subscribe to change notifications (protocol 2026-07-28).

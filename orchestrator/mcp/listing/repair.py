@@ -35,33 +35,33 @@ def used_parts(tool: Any) -> Any:
     """Return the parts of a tool that are used. If the type of its parameters is missing, they are an object."""
     if not isinstance(tool, dict):
         return tool
-    used = {
+    parts = {
         name: value for name, value in tool.items() if name in _TOOL_FIELDS and value is not None
     }
-    schema = used.setdefault("inputSchema", tool.get("input_schema") or {})
+    schema = parts.setdefault("inputSchema", tool.get("input_schema") or {})
     if isinstance(schema, dict):
-        used["inputSchema"] = _repaired_schema(schema)
-    if "_meta" in used:
-        used["_meta"] = _routing_meta(used["_meta"])
-    hints = used.pop("annotations", None)
+        parts["inputSchema"] = _repaired_schema(schema)
+    if "_meta" in parts:
+        parts["_meta"] = _routing_meta(parts["_meta"])
+    hints = parts.pop("annotations", None)
     if isinstance(hints, dict):
-        used["annotations"] = {
+        parts["annotations"] = {
             name: hint for name, hint in hints.items() if name in _HINTS and hint is not None
         }
-    return used
+    return parts
 
 
 def _repaired_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    kept = dict(schema)
+    repaired = dict(schema)
     if not isinstance(schema.get("properties", {}), dict):
-        del kept["properties"]
+        del repaired["properties"]
     if not isinstance(schema.get("required", []), list):
-        del kept["required"]
-    named = schema.get("type") or "object"
-    types = named if isinstance(named, list) else [named]
+        del repaired["required"]
+    type_names = schema.get("type") or "object"
+    types = type_names if isinstance(type_names, list) else [type_names]
     if "object" in [str(name).lower() for name in types]:
-        kept["type"] = "object"
-    return kept
+        repaired["type"] = "object"
+    return repaired
 
 
 def _routing_meta(meta: Any) -> dict[str, Any]:

@@ -93,7 +93,7 @@ async def login(
             status = await _status(spec, launch, provider)
             if provider.context.current_tokens is None:
                 raise Unauthorised(f"it asked for no sign-in (HTTP {status})")
-            sign_in = provider.kept()
+            sign_in = provider.sign_in()
     if status in (401, 403):
         raise Unauthorised(
             f"server {spec.name!r} refused the token of its own authorization server (HTTP {status})"

@@ -145,7 +145,7 @@ class SignInProvider(OAuthClientProvider):
         server = self.context.oauth_metadata
         return server is not None and bool(server.client_id_metadata_document_supported)
 
-    def kept(self) -> SignIn:
+    def sign_in(self) -> SignIn:
         """Return the sign-in in its stored form. A client secret from the entry is not stored."""
         context = self.context
         token = context.current_tokens
@@ -162,22 +162,24 @@ class SignInProvider(OAuthClientProvider):
             expires_at=None if token.expires_in is None else time.time() + token.expires_in,
         )
 
-    def take(self, kept: SignIn) -> None:
+    def take(self, sign_in: SignIn) -> None:
         """Continue a stored sign-in with its own authorization server, without a new discovery."""
         context = self.context
-        context.current_tokens = OAuthToken.model_validate(kept.token)
-        context.client_info = OAuthClientInformationFull.model_validate(kept.client)
+        context.current_tokens = OAuthToken.model_validate(sign_in.token)
+        context.client_info = OAuthClientInformationFull.model_validate(sign_in.client)
         if self._configured is not None:
             context.client_info.client_secret = self._configured.client_secret
-        context.oauth_metadata = OAuthMetadata.model_validate(kept.server) if kept.server else None
-        if kept.resource:
+        context.oauth_metadata = (
+            OAuthMetadata.model_validate(sign_in.server) if sign_in.server else None
+        )
+        if sign_in.resource:
             context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(
-                kept.resource
+                sign_in.resource
             )
 
-    async def renewed(self, kept: SignIn) -> SignIn | None:
+    async def renewed(self, sign_in: SignIn) -> SignIn | None:
         """Return the sign-in with a new token, or None if the server requires a person again."""
-        self.take(kept)
+        self.take(sign_in)
         response = await send_bounded(await self._refresh_token())
         if response.status_code in (400, 401) and json_text(response.content, "error"):
             return None
@@ -185,15 +187,15 @@ class SignInProvider(OAuthClientProvider):
             raise ServerUnavailable(
                 f"the sign-in could not be renewed: HTTP {response.status_code}; try again"
             )
-        return self.kept()
+        return self.sign_in()
 
-    async def revoke(self, kept: SignIn) -> None:
+    async def revoke(self, sign_in: SignIn) -> None:
         """Ask the authorization server to forget the tokens, where it takes that."""
-        self.take(kept)
+        self.take(sign_in)
         server = self.context.oauth_metadata
         if server is None or server.revocation_endpoint is None or self.context.client_info is None:
             return
-        token = kept.token.get("refresh_token") or kept.token["access_token"]
+        token = sign_in.token.get("refresh_token") or sign_in.token["access_token"]
         data = {"token": token, "client_id": self.context.client_info.client_id}
         data, headers = self.context.prepare_token_auth(data, {})
         if not headers:

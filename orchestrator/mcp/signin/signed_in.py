@@ -31,13 +31,13 @@ class SignedIn(httpx2.Auth):
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         try:
-            kept = self._file.read()  # Each time: another process signs in, out, and renews.
+            sign_in = self._file.read()  # Each time: another process signs in, out, and renews.
             # Otherwise the server reports when it has ended.
-            if kept is not None and kept.expired and kept.renewable:
-                kept = await self._renewed(kept)
-            response = yield self._signed(request, kept)
-            if response.status_code == 401 and kept is not None:
-                newer = await self._renewed(kept)
+            if sign_in is not None and sign_in.expired and sign_in.renewable:
+                sign_in = await self._renewed(sign_in)
+            response = yield self._signed(request, sign_in)
+            if response.status_code == 401 and sign_in is not None:
+                newer = await self._renewed(sign_in)
                 if newer is not None:
                     response = yield self._signed(request, newer)
             await self._note_further_scope(response)
@@ -50,19 +50,19 @@ class SignedIn(httpx2.Auth):
         if not scope:
             return
         async with self._file.locked():
-            kept = self._file.read()
-            if kept is not None:
-                wanted = union_scopes(kept.further_scope, scope) or ""
-                self._file.write(kept.model_copy(update={"further_scope": wanted}))
+            sign_in = self._file.read()
+            if sign_in is not None:
+                wanted = union_scopes(sign_in.further_scope, scope) or ""
+                self._file.write(sign_in.model_copy(update={"further_scope": wanted}))
 
-    def _signed(self, request: httpx2.Request, kept: SignIn | None) -> httpx2.Request:
-        if kept is not None:
+    def _signed(self, request: httpx2.Request, sign_in: SignIn | None) -> httpx2.Request:
+        if sign_in is not None:
             require_encryption(self._spec, self._launch)
-            self._launch.secrets.add(kept.secrets)
-            request.headers["authorization"] = f"Bearer {kept.token['access_token']}"
+            self._launch.secrets.add(sign_in.secrets)
+            request.headers["authorization"] = f"Bearer {sign_in.token['access_token']}"
         return request
 
-    async def _renewed(self, kept: SignIn) -> SignIn | None:
+    async def _renewed(self, sign_in: SignIn) -> SignIn | None:
         """Return the sign-in with a newer token, or None if only a person can get one.
 
         Only one process renews at a time, and it first checks whether another process has renewed, because a renewal
@@ -72,19 +72,19 @@ class SignedIn(httpx2.Auth):
         with anyio.CancelScope(shield=True):
             async with self._lock, self._file.locked():
                 newer = self._file.read()
-                if newer is not None and newer.token == kept.token:
+                if newer is not None and newer.token == sign_in.token:
                     newer = await self._replaced(newer)
         return newer
 
-    async def _replaced(self, kept: SignIn) -> SignIn | None:
+    async def _replaced(self, sign_in: SignIn) -> SignIn | None:
         """Renew the sign-in in its file. A sign-in that only a person can renew is removed."""
         newer: SignIn | None = None
-        if kept.renewable:
-            newer = await SignInProvider(self._spec, self._launch).renewed(kept)
+        if sign_in.renewable:
+            newer = await SignInProvider(self._spec, self._launch).renewed(sign_in)
         if newer is None:
             self._file.remove()
             return None
-        newer = newer.model_copy(update={"further_scope": kept.further_scope})
+        newer = newer.model_copy(update={"further_scope": sign_in.further_scope})
         self._launch.secrets.add(newer.secrets)
         self._file.write(newer)
         return newer

@@ -64,16 +64,16 @@ class WorkerAuth(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        sent = self._authorization
-        if sent:
-            request.headers["authorization"] = sent
+        authorization = self._authorization
+        if authorization:
+            request.headers["authorization"] = authorization
         response = yield request
         if response.status_code != 401 and not further_scope(response):
             return
         try:
             async with self._lock:
                 # Otherwise another request has got a token meanwhile.
-                if self._authorization == sent:
+                if self._authorization == authorization:
                     self._authorization = await self._authorized(request, response)
         except (ToolrouteError, OAuthFlowError, jwt.PyJWTError, ValueError) as error:
             reason = self._launch.secrets.redact(str(error))

@@ -24,8 +24,8 @@ def always(state: State) -> State:
         hits = _usable_hits(state, clause.text)
         covers_all = covers_all and any(hit.settles for hit in hits)
         for hit in hits:
-            known = matches.get(hit.tool)
-            if known is None or _least(hit) > known.score:
+            best_match = matches.get(hit.tool)
+            if best_match is None or _least(hit) > best_match.score:
                 matches[hit.tool] = AlwaysMatch(phrase=hit.phrase, score=_least(hit))
     if not matches:
         return state

@@ -32,25 +32,25 @@ def entities(text: str, index: Index) -> About:
     A tool is named by its key, or by a name with the form of an identifier or alone in quotation marks. A server is
     named by any name that is not an ordinary word, or with "server" or "mcp" after it.
     """
-    named: dict[Entity, None] = {}
+    found_entities: dict[Entity, None] = {}
     end = 0
     tokens = [
         _Token(token.start(), token.group().rstrip(".:"))
         for token in _TOKEN.finditer(text[:MAX_CUT])
     ]
-    for place, token in enumerate(tokens):
+    for number, token in enumerate(tokens):
         if token.start < end or not token.text:
             continue
         entity = _named_by_word(token.text, text[token.start - 1 : token.start], index)
         next_end = token.end
         if entity is None:
-            server = _server_at(tokens, place, index)
+            server = _server_at(tokens, number, index)
             if server is not None:
                 entity, next_end = server
         if entity is not None:
-            named[entity] = None
+            found_entities[entity] = None
             end = next_end
-    return About(entities=tuple(named)[:MOST])
+    return About(entities=tuple(found_entities)[:MOST])
 
 
 def _named_by_word(word: str, before: str, index: Index) -> Entity | None:
@@ -72,14 +72,14 @@ def _named_by_word(word: str, before: str, index: Index) -> Entity | None:
     return None
 
 
-def _server_at(tokens: list[_Token], place: int, index: Index) -> tuple[Entity, int] | None:
+def _server_at(tokens: list[_Token], start: int, index: Index) -> tuple[Entity, int] | None:
     """Return the server whose name begins here, and the end of the name."""
     servers = index.servers
     words = [token.text.lower() for token in tokens]
-    end = servers.end_of_name(words, place)
+    end = servers.end_of_name(words, start)
     if not end:
         return None
-    name = servers.alias(words, place, end)
+    name = servers.alias(words, start, end)
     means = tuple(server for server in servers.named[name] if server in servers.present)
     next_word = words[end] if end < len(words) else ""
     is_ordinary = name in servers.ordinary and next_word not in ("server", "mcp")

@@ -145,14 +145,16 @@ def _limited(before: Values, after: Values, alone: Mask, ranking: Integers) -> V
         alone: True for tools that only one person's tasks raise.
         ranking: The rows, best first by `after`.
     """
-    most = log_odds(np.array(MOST_ALONE))
-    limits = np.where(alone, np.maximum(before, most), np.inf)
-    wanted = after[ranking]
-    allowed = np.minimum.accumulate(np.minimum(wanted, limits[ranking]))
+    most_alone = log_odds(np.array(MOST_ALONE))
+    limits = np.where(alone, np.maximum(before, most_alone), np.inf)
+    ranked = after[ranking]
+    ranked_limits = limits[ranking]
+    allowed = np.minimum.accumulate(np.minimum(ranked, ranked_limits))
     # Tools at the same limit would be equal, and a later stage that sorts would lose their order.
     steps = BEHIND * np.arange(len(ranking))
+    is_lowered = allowed < ranked
     limited = np.empty_like(after)
-    limited[ranking] = np.where(allowed < wanted, allowed - steps, allowed)
+    limited[ranking] = np.where(is_lowered, allowed - steps, allowed)
     return limited
 
 

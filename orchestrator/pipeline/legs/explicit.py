@@ -54,10 +54,10 @@ def find_servers(text: str, servers: ServerIndex) -> Explicit:
     for names in _lists(words, servers):
         start = names[0][0]
         end = names[-1][1]
-        place = tokens[start].start()
+        position = tokens[start].start()
         # An exclusion leaves out the first names in it: "without jira use slack".
-        in_exclusion = any(last_end <= begin <= place < stop for begin, stop in excluded)
-        unwanted = in_exclusion or _is_negated(unquoted[last_end:place])
+        in_exclusion = any(last_end <= begin <= position < stop for begin, stop in excluded)
+        unwanted = in_exclusion or _is_negated(unquoted[last_end:position])
         last_end = tokens[end - 1].end()
         list_has_cue = _is_cued(words, start, end)
         for name in names:
@@ -90,9 +90,9 @@ def _mentions(servers: ServerIndex, alias: str, *, unwanted: bool, has_cue: bool
 
 def _unknown(words: Sequence[str], servers: ServerIndex) -> Iterator[str]:
     """Yield each word used as a server ("use X to", "X mcp") that is written as such names are, and near one's."""
-    for place, name in enumerate(words):
+    for number, name in enumerate(words):
         is_unknown = _COMPOUND.search(name) and name not in servers.named
-        if not is_unknown or not _is_used(words, place, place + 1):
+        if not is_unknown or not _is_used(words, number, number + 1):
             continue
         if difflib.get_close_matches(name, servers.named, 1, _NEAR):
             yield name

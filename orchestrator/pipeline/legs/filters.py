@@ -109,15 +109,15 @@ def _within_context(state: State, context: Sequence[Label]) -> State:
     wishes = [wish for wish in context if wish[0] != _UNDATED]
     if not wishes:
         return state
-    known = {label for label, _ in state.task.index.labelled}
-    _check_bounds(wishes, known)
+    labels = {label for label, _ in state.task.index.labelled}
+    _check_bounds(wishes, labels)
     warnings = []
     for name, value in wishes:
-        if known.isdisjoint(_label_names(name)):
+        if labels.isdisjoint(_label_names(name)):
             warnings.append(
                 f"context {name}={value} was ignored: no tool has the label {_label_names(name)[-1]!r}"
             )
-    wishes = [wish for wish in wishes if not known.isdisjoint(_label_names(wish[0]))]
+    wishes = [wish for wish in wishes if not labels.isdisjoint(_label_names(wish[0]))]
     allowed = _fitting(state, wishes, undated=undated == "in")
     while wishes and not allowed.any():
         name, value = wishes.pop()

@@ -62,7 +62,7 @@ def searched(state: State) -> Mask | None:
 def _tools_of(index: Index, servers: Sequence[str]) -> Integers | None:
     """Return the positions of these servers' tools, or None without servers."""
     places = [index.catalogue.places.get(server) for server in servers]
-    positions = [np.arange(place.start, place.stop) for place in places if place is not None]
+    positions = [np.arange(span.start, span.stop) for span in places if span is not None]
     return np.concatenate(positions) if positions else None
 
 

@@ -90,13 +90,13 @@ def by_entities(state: State) -> State:
     linked = set(seeds)
     for position in seeds:
         linked.update(hop.position for hop in index.graph.reach(position))
-    named = dict.fromkeys(_open_to(state, sorted(linked)), 1.0)
+    scores_of_named = dict.fromkeys(_open_to(state, sorted(linked)), 1.0)
     for scores in state.lists.values():
         for position in list(best_first(scores))[:SEEDS]:
             seeds.setdefault(position, scores[position] / max(scores.values()))
     graph = _linked(state, seeds)
-    if named:
-        state = state.listed("named", named)
+    if scores_of_named:
+        state = state.listed("named", scores_of_named)
     return state.listed("graph", graph) if graph else state
 
 
@@ -104,8 +104,8 @@ def _positions_of(index: Index, keys: set[str]) -> list[int]:
     """Return the tools of these keys, and the tools of the servers among them."""
     positions = [index.catalogue.positions[key] for key in keys if key in index.catalogue.positions]
     for server in keys & index.catalogue.places.keys():
-        place = index.catalogue.places[server]
-        positions += range(place.start, place.stop)
+        span = index.catalogue.places[server]
+        positions += range(span.start, span.stop)
     return positions
 
 

@@ -81,17 +81,17 @@ def in_turn(scores: Sequence[float], chances: Chances, *, ahead: int, most: int)
         most: The maximum number of moved tools.
     """
     order = list(range(ahead))
-    left = np.array(scores)
-    left[:ahead] = -np.inf
-    missing = 1 - chances
-    unserved = missing[:, :ahead].prod(axis=1)
+    remaining_scores = np.array(scores)
+    remaining_scores[:ahead] = -np.inf
+    unserved_shares = 1 - chances
+    unserved = unserved_shares[:, :ahead].prod(axis=1)
     for _ in range(min(most, len(scores)) - ahead):
         gains = PART * (unserved @ chances)
-        best = int(np.argmax(left + gains))
+        best = int(np.argmax(remaining_scores + gains))
         order.append(best)
-        unserved *= missing[:, best]
-        left[best] = -np.inf
-    rest = np.flatnonzero(np.isfinite(left))
+        unserved *= unserved_shares[:, best]
+        remaining_scores[best] = -np.inf
+    rest = np.flatnonzero(np.isfinite(remaining_scores))
     return [*order, *rest.tolist()]
 
 
@@ -136,14 +136,14 @@ def spread_duplicates(state: State) -> State:
     if len(namesakes) < 2:
         return state
     state = _accepted_first(state, namesakes)
-    shown = state.order[:limit]
+    leading = state.order[:limit]
     duplicates = repeated(
-        state.task.index.tools, [position for position in shown if position in namesakes]
+        state.task.index.tools, [position for position in leading if position in namesakes]
     )
     if not duplicates:
         return state
-    first = [position for position in shown if position not in duplicates]
-    return state.moved([*first, *(position for position in shown if position in duplicates)])
+    first = [position for position in leading if position not in duplicates]
+    return state.moved([*first, *(position for position in leading if position in duplicates)])
 
 
 def _with_twin(state: State) -> State:

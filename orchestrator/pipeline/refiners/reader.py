@@ -88,12 +88,12 @@ class Reader:
 
     def _scores(self, request: str, tools: Sequence[Tool]) -> Floats:
         # Each row has the request, then a tool, then nothing up to the length of the longest tool.
-        asked = self._alone(request, MOST_ASKED)
+        request_states = self._alone(request, MOST_ASKED)
         states_of_tools = [self._tool_states(text_of(tool)) for tool in tools]
-        middle, dimension = asked.shape
+        middle, dimension = request_states.shape
         longest = max(map(len, states_of_tools))
         states = np.zeros((len(tools), middle + longest, dimension), np.float32)
-        states[:, :middle] = asked
+        states[:, :middle] = request_states
         mask = np.zeros(states.shape[:2], np.bool_)
         mask[:, :middle] = True
         for row, of_tool in enumerate(states_of_tools):
@@ -114,12 +114,13 @@ class Reader:
         """Return the states of a text that is read alone [tokens, dimension]."""
         # A half of a surrogate pair has no bytes.
         written = text.encode("utf-8", "replace").decode()
-        tokens = self._tokenizer.encode(written, False)[: most - 2]
-        ids = [self._start, *tokens, self._end]
-        words = self._words[ids] * self._factors[ids][..., None]
+        tokens = self._tokenizer.encode(written, False)
+        ids = [self._start, *tokens[: most - 2], self._end]
+        factors = self._factors[ids]
+        words = self._words[ids] * factors[..., None]
         positions = self._weights["pos.weight"][: len(ids)]
         states = self._norm("norm", words + positions)[None]
-        mask = np.ones((1, len(ids)), np.bool_)
+        mask = np.ones(states.shape[:2], np.bool_)
         for number in range(APART):
             states = self._layer(number, states, mask)
         return np.asarray(states[0], np.float32)

@@ -89,16 +89,25 @@ def _with_scores(state: State, first: tuple[int, ...], scores: Floats) -> State:
     """Return the state with the scores added to the log-odds of the first tools."""
     before = np.array([state.scores[position] for position in first])
     odds = log_odds(before) + _preference(state, first, scores)
-    second, best = np.sort(odds)[-2:]
-    confidence = float(expit(LEAD * (best - second) + ODDS * best + BIAS))
-    powers = np.exp(scores - scores.max())
-    shares = powers / powers.sum()
-    state = replace(state.rescored(_by_tool(first, expit(odds))), confidence=confidence)
-    state = state.with_evidence("reader", _by_tool(first, shares))
+    state = state.rescored(_by_tool(first, expit(odds)))
+    state = replace(state, confidence=_confidence(odds))
+    state = state.with_evidence("reader", _by_tool(first, _shares(scores)))
     leader = state.order[0]
     if leader == first[0]:
         return state
     return state.noted({leader: "moved to the first place by the reader"})
+
+
+def _confidence(odds: NDArray[np.float64]) -> float:
+    """Return the probability that the best tool is right, from the log-odds of at least two tools."""
+    second, best = np.sort(odds)[-2:]
+    return float(expit(LEAD * (best - second) + ODDS * best + BIAS))
+
+
+def _shares(scores: Floats) -> Floats:
+    """Return the softmax of the scores."""
+    powers = np.exp(scores - scores.max())
+    return np.asarray(powers / powers.sum(), scores.dtype)
 
 
 def _preference(state: State, first: tuple[int, ...], scores: Floats) -> NDArray[np.float64]:

@@ -178,15 +178,15 @@ def _is_foreign(state: State, positions: Sequence[int]) -> bool:
 
 
 def _remedy_for_languages(options: Options) -> str:
-    others = (
+    further_remedies = (
         "set a multilingual embedder (TOOLROUTE_EMBEDDER=openai:MODEL), or let a language model read the task "
         "(TOOLROUTE_UNDERSTAND=model)"
     )
     if options.languages == "off":
-        return f"set TOOLROUTE_LANGUAGES=auto, {others}"
+        return f"set TOOLROUTE_LANGUAGES=auto, {further_remedies}"
     if is_installed():
-        return others
-    return f"install the extra `{EXTRA}` ({install_command(EXTRA)}), {others}"
+        return further_remedies
+    return f"install the extra `{EXTRA}` ({install_command(EXTRA)}), {further_remedies}"
 
 
 def _beyond_latin(text: str) -> float:
@@ -267,10 +267,11 @@ def _labels_meant(task: Task) -> str:
     unknown = [label for label in task.request.filters.items() if label not in labels]
     hints = []
     for name, value in unknown:
-        values = [other for label, other in labels if label == name]
+        values = [similar for label, similar in labels if label == name]
         hints += [
-            f"{name}={other}" for other in get_close_matches(value, values[:_MOST_COMPARED], n=2)
+            f"{name}={similar}"
+            for similar in get_close_matches(value, values[:_MOST_COMPARED], n=2)
         ]
     for name, value in unknown:
-        hints += [f"{other}={value}" for other in get_close_matches(name, names - {name}, n=1)]
+        hints += [f"{similar}={value}" for similar in get_close_matches(name, names - {name}, n=1)]
     return f"did you mean {' or '.join(hints)}?" if hints else ""

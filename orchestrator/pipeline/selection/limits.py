@@ -54,14 +54,14 @@ def fit(
         sizes = [size_of(match.tool) for match in shrunk]
         if sum(sizes) <= cap:
             return shrunk, []
-    kept = 0
-    used = 0
+    fitting = 0
+    total = 0
     for size in sizes:
-        used += size
-        if used > cap:
+        total += size
+        if total > cap:
             break
-        kept += 1
-    return shrunk[:kept], list(matches[kept:])
+        fitting += 1
+    return shrunk[:fitting], list(matches[fitting:])
 
 
 def fit_matches(
@@ -80,31 +80,33 @@ def fit_matches(
         cap: The maximum number of tokens, or None.
     """
     sizes = index.sizes
-    known = {id(index.tools[position]): int(sizes.tokens[position]) for position in positions}
+    token_counts = {
+        id(index.tools[position]): int(sizes.tokens[position]) for position in positions
+    }
 
     def tokens_of(tool: Tool) -> int:
         # A shortened tool is another object.
-        count = known.get(id(tool))
+        count = token_counts.get(id(tool))
         return definition_tokens(tool) if count is None else count
 
     room = f"{cap} tokens"
-    kept = list(matches)
+    fitting = list(matches)
     dropped: list[Match] = []
     warnings: tuple[str, ...] = ()
     if cap is not None:
-        kept, dropped = fit(kept, cap, tokens_of)
-    most_bytes = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
-    full_bytes = int(sizes.plain[list(positions[: len(kept)])].sum())
-    if full_bytes > most_bytes and sum(_size(match.tool) for match in kept) > most_bytes:
+        fitting, dropped = fit(fitting, cap, tokens_of)
+    most_bytes = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(fitting)
+    full_bytes = int(sizes.plain[list(positions[: len(fitting)])].sum())
+    if full_bytes > most_bytes and sum(_size(match.tool) for match in fitting) > most_bytes:
         room = f"{MAX_BYTES // 1024} KiB"
         warnings = (
             f"the matches' definitions are shortened to {room}: lower `limit` to keep more of each",
         )
-        kept, too_large = fit(kept, most_bytes, _size)
+        fitting, too_large = fit(fitting, most_bytes, _size)
         dropped = [*too_large, *dropped]
-    after = sum(tokens_of(match.tool) for match in kept)
+    after = sum(tokens_of(match.tool) for match in fitting)
     tokens = Tokens(before=sizes.tokens_total, after=after)
-    return Fitted(kept=kept, dropped=dropped, room=room, tokens=tokens, warnings=warnings)
+    return Fitted(kept=fitting, dropped=dropped, room=room, tokens=tokens, warnings=warnings)
 
 
 def definition_tokens(tool: Tool) -> int:

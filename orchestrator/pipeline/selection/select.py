@@ -115,13 +115,15 @@ def _fitted_matches(state: State, overlap: Overlap, stage: Stage) -> _FittedMatc
     # Recommended only from the matches that fit: a tool whose definition was dropped cannot be called.
     if fitted.dropped and not fitted.kept:
         stage = Stage.NONE
-    kept = fitted.kept
+    matches_kept = fitted.kept
     if stage is Stage.NONE:
-        kept = [replace(match, why=f"low probability: {match.why}") for match in kept]
+        matches_kept = [
+            replace(match, why=f"low probability: {match.why}") for match in matches_kept
+        ]
     return _FittedMatches(
         stage=stage,
-        matches=tuple(kept),
-        positions=positions[: len(kept)],
+        matches=tuple(matches_kept),
+        positions=positions[: len(matches_kept)],
         limits=fitted,
         continued=continued,
     )
@@ -137,14 +139,16 @@ def _limit_probabilities(matches: Sequence[Match], state: State) -> tuple[tuple[
     if not matches or matches[0].probability <= state.confidence:
         return tuple(matches), state
     first = matches[0].probability
-    chances = _limited(np.array([match.probability for match in matches]), first, state)
-    scores = _limited(np.array([*state.scores.values()]), first, state)
-    limited = [
+    chances = np.array([match.probability for match in matches])
+    limited_chances = _limited(chances, first, state).tolist()
+    limited_matches = [
         replace(match, probability=chance)
-        for match, chance in zip(matches, chances.tolist(), strict=True)
+        for match, chance in zip(matches, limited_chances, strict=True)
     ]
-    limited_scores = dict(zip(state.scores, scores.tolist(), strict=True))
-    return tuple(limited), replace(state, scores=limited_scores)
+    scores = np.array([*state.scores.values()])
+    limited_scores = _limited(scores, first, state).tolist()
+    state = replace(state, scores=dict(zip(state.scores, limited_scores, strict=True)))
+    return tuple(limited_matches), state
 
 
 def _limited(chances: Probabilities, first: float, state: State) -> Probabilities:
@@ -324,12 +328,12 @@ def recommend(
     """
     if not matches:
         return ()
-    best, *others = matches
-    if others and others[0].probability >= WITHIN * best.probability:
+    best, *alternatives = matches
+    if alternatives and alternatives[0].probability >= WITHIN * best.probability:
         ages = {_maturity(match.tool, calls) for match in matches[:2]}
         if ages == {"stable", "emerging"}:
-            return best.tool.key, others[0].tool.key
-    other_keys = {match.tool.key for match in others}
+            return best.tool.key, alternatives[0].tool.key
+    other_keys = {match.tool.key for match in alternatives}
     second = [key for key in leaders if key in other_keys]
     return (best.tool.key, *second[:1])
 

@@ -84,7 +84,7 @@ class KeptResults:
     def has_any(self, owner: Owner) -> bool:
         """Return True if a result of this client is kept."""
         with self._lock:
-            return any(kept.owner == owner for kept in self._results.values())
+            return any(result.owner == owner for result in self._results.values())
 
     def keep(self, owner: Owner, text: str, structured: Any) -> str:
         """Keep a result and return its handle.
@@ -95,26 +95,26 @@ class KeptResults:
             structured: The structured content, or None.
         """
         handle = f"result-{secrets.token_hex(6)}"
-        kept = _Kept.of(owner, _document(text, structured))
+        result = _Kept.of(owner, _document(text, structured))
         with self._lock:  # Tenants' results are cut in different threads.
-            self._results[handle] = kept
-            self._make_room(kept.tenant)
+            self._results[handle] = result
+            self._make_room(result.tenant)
         return handle
 
-    def read(self, owner: Owner, asked: ReadArguments) -> str:
+    def read(self, owner: Owner, request: ReadArguments) -> str:
         """Return a part of a kept result within the token limit. Raises InvalidArguments for an unknown handle."""
-        kept = self._results.get(asked.handle)
-        if kept is None or kept.owner != owner:
+        result = self._results.get(request.handle)
+        if result is None or result.owner != owner:
             raise InvalidArguments(
-                f"unknown result {asked.handle!r}: it was dropped, or the handle is wrong; call its tool again"
+                f"unknown result {request.handle!r}: it was dropped, or the handle is wrong; call its tool again"
             )
-        document = kept.document
-        if asked.find:
-            return _hits(document, asked.find, asked.offset, self.max_tokens)
-        part = _start_within(document[asked.offset :], self.max_tokens)
-        end = asked.offset + len(part)
+        document = result.document
+        if request.find:
+            return _hits(document, request.find, request.offset, self.max_tokens)
+        part = _start_within(document[request.offset :], self.max_tokens)
+        end = request.offset + len(part)
         more = f"; to read the next part, give offset {end}" if end < len(document) else ""
-        return f"{part}\n[characters {asked.offset} to {end} of {len(document)}{more}]"
+        return f"{part}\n[characters {request.offset} to {end} of {len(document)}{more}]"
 
     def _make_room(self, tenant: str) -> None:
         """Drop the oldest results over the limits, but not the only one of this tenant.
@@ -124,8 +124,8 @@ class KeptResults:
         if len(self._handles(tenant)) > _MAX_RESULTS_PER_TENANT:
             del self._results[self._handles(tenant)[0]]
         sizes = Counter[str]()
-        for kept in self._results.values():
-            sizes[kept.tenant] += kept.size
+        for result in self._results.values():
+            sizes[result.tenant] += result.size
         while sizes.total() > _MAX_BYTES:
             [(largest, _)] = sizes.most_common(1)
             handles = self._handles(largest)
@@ -134,7 +134,7 @@ class KeptResults:
             sizes[largest] -= self._results.pop(handles[0]).size
 
     def _handles(self, tenant: str) -> list[str]:
-        return [handle for handle, kept in self._results.items() if kept.tenant == tenant]
+        return [handle for handle, result in self._results.items() if result.tenant == tenant]
 
 
 def _document(text: str, structured: Any) -> str:
@@ -156,21 +156,21 @@ def _start_within(text: str, max_tokens: int) -> str:
     return start
 
 
-def _hits(document: str, wanted: str, offset: int, max_tokens: int) -> str:
+def _hits(document: str, phrase: str, offset: int, max_tokens: int) -> str:
     """Return the first places with a text, as many as the token limit has room for, and the offset of the next."""
-    pattern = re.compile(re.escape(wanted), re.IGNORECASE)
+    pattern = re.compile(re.escape(phrase), re.IGNORECASE)
     offsets = [match.start() for match in pattern.finditer(document, offset)]
     lines = list[str]()
     room = max_tokens
     for start in offsets[:_MAX_HITS]:
-        line = f"offset {start}: {_excerpt(document, start, len(wanted), max_tokens)}"
+        line = f"offset {start}: {_excerpt(document, start, len(phrase), max_tokens)}"
         room -= count_tokens(line)
         if lines and room < 0:
             break
         lines.append(line)
     unread = offsets[len(lines) :]
     more = f"; to see more places, give offset {unread[0]}" if unread else ""
-    lines.append(f"[places with {one_line(wanted, _CONTEXT_CHARACTERS)!r}: {len(offsets)}{more}]")
+    lines.append(f"[places with {one_line(phrase, _CONTEXT_CHARACTERS)!r}: {len(offsets)}{more}]")
     return "\n".join(lines)
 
 

@@ -133,19 +133,19 @@ class QdrantBackend(Backend):
         )
         if isinstance(error, _NO_ANSWER) or (status in (404, 405) and not sentence):
             # The text may have data of other programs.
-            what = "does not answer like a Qdrant server"
+            problem = "does not answer like a Qdrant server"
             remedy = "give the address of its REST interface without a further path, such as http://localhost:6333"
         elif isinstance(error, AnswerTooLarge):
-            what = f"cannot be read: {why}"
+            problem = f"cannot be read: {why}"
             remedy = "check whether this is the address of a Qdrant server"
         elif sentence:
-            what = f"answers with HTTP status {status}: {why}"
+            problem = f"answers with HTTP status {status}: {why}"
             remedy = _remedy_of_answer(sentence, status)
         else:
-            what = f"does not answer: {f'HTTP status {status}' if status else why}"
+            problem = f"does not answer: {f'HTTP status {status}' if status else why}"
             remedy = _remedy_of_silence(why, status)
         return StoreUnavailable(
-            f"the store {self} {what}; {remedy}, or give another with --store or TOOLROUTE_STORE"
+            f"the store {self} {problem}; {remedy}, or give another with --store or TOOLROUTE_STORE"
         )
 
 

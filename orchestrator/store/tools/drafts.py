@@ -59,11 +59,11 @@ def note(
         changes: The changing tools of each collection, by key and definition hash.
     """
     at = time.time()
-    written: dict[str, dict[str, Any]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for collection, tools in changes:
         listed = sorted(tools) if len(tools) <= _LISTED else None
         draft_id = str(uuid.uuid4())
-        written[draft_id] = {"draft": at, "collection": collection, "tools": json.dumps(listed)}
+        records[draft_id] = {"draft": at, "collection": collection, "tools": json.dumps(listed)}
     points.create(name)
-    points.put(name, written)
-    return list(written)
+    points.put(name, records)
+    return list(records)

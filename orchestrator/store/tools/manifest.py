@@ -235,10 +235,10 @@ def _rank(listing: str, entries: Entries | None) -> _Rank:
     entry = entry_of(listing)
     if not entry or entries is None:
         return _Rank.IMPORTED  # Without a configuration, each listing is as good as an import.
-    wanted = entries.get(server_of(listing), "")
-    if entry == wanted:
+    wanted_entry = entries.get(server_of(listing), "")
+    if entry == wanted_entry:
         return _Rank.SAME_ENTRY
-    return _Rank.SAME_SERVER if same_server(entry, wanted) else _Rank.OTHER_SERVER
+    return _Rank.SAME_SERVER if same_server(entry, wanted_entry) else _Rank.OTHER_SERVER
 
 
 def _move_file(
@@ -246,13 +246,15 @@ def _move_file(
 ) -> None:
     """Note that a file has the entry of this listing. A listing that no file has any more is removed."""
     server = server_of(listing)
-    of_server = [other for other in tools if other.startswith(f"{server}:")]
-    for other in of_server:
-        if file not in files.get(other, ()):
+    server_listings = [
+        server_listing for server_listing in tools if server_listing.startswith(f"{server}:")
+    ]
+    for server_listing in server_listings:
+        if file not in files.get(server_listing, ()):
             continue
-        files[other] = _without(files[other], file)
-        if not files[other]:
-            del tools[other]
+        files[server_listing] = _without(files[server_listing], file)
+        if not files[server_listing]:
+            del tools[server_listing]
     files[listing] = (*_without(files.get(listing, ()), file), file)
 
 

@@ -38,11 +38,11 @@ class _Part:
     collection: str = ""
     tools: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def add(self, other: "_Part") -> None:
-        self.listings += other.listings
-        self.files |= {listing: tuple(files) for listing, files in other.files.items()}
-        self.collection += other.collection
-        for listing, definitions in other.tools.items():
+    def add(self, part: "_Part") -> None:
+        self.listings += part.listings
+        self.files |= {listing: tuple(files) for listing, files in part.files.items()}
+        self.collection += part.collection
+        for listing, definitions in part.tools.items():
             self.tools.setdefault(listing, {}).update(definitions)
 
 

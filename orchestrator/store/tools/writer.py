@@ -74,14 +74,14 @@ class Writer:
         before, noted = manifest_records.to_replace(points, write.tenant)
         collection = self._tool_points.collection
         tools = dict(write.wanted)
-        named: set[Definition] = set()
+        named_definitions: set[Definition] = set()
         if collection == before.collection:
-            named = before.definitions()
+            named_definitions = before.definitions()
         else:  # Another embedder: the tools that stay are embedded again.
             tools = self._tool_points.left_behind(points, before, collection) | tools
         after = write.on(before, collection).definitions()
         tools = {point: tool for point, tool in tools.items() if (tool.key, tool.hash) in after}
-        points_to_add = self._tool_points.missing(points, collection, tools, named)
+        points_to_add = self._tool_points.missing(points, collection, tools, named_definitions)
         missing = {point: tools[point] for point in points_to_add}
         return _Start(before, noted, collection, missing)
 
@@ -165,10 +165,10 @@ class Writer:
             before = start.before
             tenant = after.tenant
             until = time.time() - drafts.KEPT_S
-            kept = set(_ids(tenant, after.definitions()))
+            named_points = set(_ids(tenant, after.definitions()))
             if removed:
                 self._tool_points.sweep(
-                    points, before.collection, _ids(tenant, removed), until, kept
+                    points, before.collection, _ids(tenant, removed), until, named_points
                 )
             gone_parts = set(before.parts).difference(parts)
             if gone_parts:
@@ -176,7 +176,7 @@ class Writer:
             old = [draft for draft in start.noted if draft.at <= until]
             for draft in old:
                 unnamed = self._unnamed(points, draft, after)
-                self._tool_points.sweep(points, draft.collection, unnamed, until, kept)
+                self._tool_points.sweep(points, draft.collection, unnamed, until, named_points)
             if old:
                 stored = {
                     record.id for record in points.find(manifest_records.PARTS, payload=False)
@@ -200,14 +200,14 @@ class Writer:
 
     def _unnamed(self, points: Points, draft: drafts.Draft, after: Manifest) -> list[str]:
         """Return the points of a draft that the manifest does not name."""
-        named: set[str] = set()
+        named_points: set[str] = set()
         if draft.collection == after.collection:
-            named.update(_ids(after.tenant, after.definitions()))
+            named_points.update(_ids(after.tenant, after.definitions()))
         if draft.tools is None:
             drafted = [record.id for record in points.find(draft.collection, payload=False)]
         else:
             drafted = _ids(after.tenant, draft.tools)
-        return [point for point in drafted if point not in named]
+        return [point for point in drafted if point not in named_points]
 
 
 def _ids(tenant: str, definitions: Iterable[Definition]) -> list[str]:

@@ -142,17 +142,17 @@ class Executors:
 
     async def _held(self, call: ToolCall, answer: ToolResult) -> ToolResult:
         """Return the result cut to the call's tokens, with a reference to the whole result if something may be cut."""
-        held = hold(answer, call.max_result_tokens)
-        if self._keep is None or not (held.truncated or len(held.text) > KEPT_FROM):
-            return held
-        is_text = answer.structured is None or held.text != answer.text
+        limited = hold(answer, call.max_result_tokens)
+        if self._keep is None or not (limited.truncated or len(limited.text) > KEPT_FROM):
+            return limited
+        is_text = answer.structured is None or limited.text != answer.text
         try:
             content = answer.text if is_text else compact(answer.structured)
             reference = await self._keep(call.tenant, content)
         except OSError as error:
             warning = f"the whole result could not be kept: {error}"
-            return replace(held, warnings=(*held.warnings, warning))
-        return replace(held, whole=reference)
+            return replace(limited, warnings=(*limited.warnings, warning))
+        return replace(limited, whole=reference)
 
 
 async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
@@ -181,14 +181,14 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
         structured = None
         is_cut = True
     truncated = is_cut or result.truncated
-    held = hold_bytes(replace(result, text=text, structured=structured, truncated=truncated))
-    return replace(held, tokens=count_tokens(held.text))
+    limited = hold_bytes(replace(result, text=text, structured=structured, truncated=truncated))
+    return replace(limited, tokens=count_tokens(limited.text))
 
 
 def _fits(structured: Any, max_tokens: int) -> bool:
-    written = compact(structured)
+    json_text = compact(structured)
     # A value that is too large for a history is not counted.
-    return plain_size(written) <= MAX_RESULT_BYTES and count_tokens(written) <= max_tokens
+    return plain_size(json_text) <= MAX_RESULT_BYTES and count_tokens(json_text) <= max_tokens
 
 
 def _executor(name: str, registered: Registered, threads: Threads, turns: Turns) -> Executor:

@@ -59,15 +59,15 @@ class PluginArguments:
             InvalidConfig: Arguments contradict each other.
             InvalidInput: An argument has a wrong type. Otherwise the first activity would find it.
         """
-        given = self.given
-        if given and not register:
+        names = self.given
+        if names and not register:
             raise InvalidConfig(
-                f"{', '.join(sorted(given))}: no effect with register=False; give the plugin of the workers with the "
+                f"{', '.join(sorted(names))}: no effect with register=False; give the plugin of the workers with the "
                 "activities these arguments"
             )
-        if {"store", "stores"} <= given:
+        if {"store", "stores"} <= names:
             raise InvalidConfig("both store and stores were given: give only one of them")
-        if "warm" in given and "mcp_servers" not in given:
+        if "warm" in names and "mcp_servers" not in names:
             raise InvalidConfig("warm has no effect: give mcp_servers, which it connects")
         if self.stores or self.embedder is not None:
             from orchestrator.runtime.inputs import check_parts

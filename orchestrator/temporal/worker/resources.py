@@ -161,14 +161,14 @@ class Resources:
         """Return the language models, or None. A request is tried once, because Temporal repeats it."""
         from orchestrator.llm.client import Models
 
-        made: Any = None if self._models else self._settings.make_models()
-        if made is not None:
-            if not isinstance(made, Models):
-                kind = type(made).__name__
+        models: Any = None if self._models else self._settings.make_models()
+        if models is not None:
+            if not isinstance(models, Models):
+                kind = type(models).__name__
                 raise InvalidConfig(f"models returned a {kind}: return orchestrator.Models or None")
-            made.tries = 1
-            self._models = made
-            self._open.push_async_callback(made.aclose)
+            models.tries = 1
+            self._models = models
+            self._open.push_async_callback(models.aclose)
         return self._models
 
     async def present(self, call: ToolCall) -> Tool:
@@ -254,8 +254,8 @@ class Resources:
         try:
             config = await self._servers.configuration(tenant)
             stored = await (await self.router()).servers(tenant)
-            missing = tuple(name for name in config.servers if name not in stored)
-            unlisted = set(missing)
+            not_stored = tuple(name for name in config.servers if name not in stored)
+            unlisted = set(not_stored)
             self._listings[tenant].unlisted = unlisted
 
             def on_report(report: "ServerReport") -> None:
@@ -266,8 +266,8 @@ class Resources:
                         "server %r of tenant %r has no tools: %s", report.server, tenant, reason
                     )
 
-            if missing:
-                await self.sync(SyncRequest(tenant=tenant, servers=missing), on_report)
+            if not_stored:
+                await self.sync(SyncRequest(tenant=tenant, servers=not_stored), on_report)
             self._listed.add(tenant)
         except ToolrouteError as error:
             logger.warning("the servers of tenant %r could not be listed: %s", tenant, error)

@@ -59,9 +59,11 @@ class Results:
         Raises:
             InvalidInput: The tenant has no text with this reference.
         """
-        named = reference.removeprefix(REFERENCE)
+        location = reference.removeprefix(REFERENCE)
         text = await (
-            _fetched(tenant, named[1:]) if named.startswith("/") else self._read(tenant, named)
+            _fetched(tenant, location[1:])
+            if location.startswith("/")
+            else self._read(tenant, location)
         )
         if text is None:
             raise InvalidInput(

@@ -125,34 +125,34 @@ async def execute(
 
 
 async def call_tool(
-    call: ToolCall, config: ActivityConfig, chosen: ActivityConfig | None = None
+    call: ToolCall, config: ActivityConfig, call_options: ActivityConfig | None = None
 ) -> ToolResult:
     """Return the tool's answer. It raises Temporal's failures or a ToolrouteError, and `why_failed` reads both.
 
     Args:
         call: The call.
         config: The activity options of the run. The tool's own limits take precedence over them.
-        chosen: The caller's options for this call. They take precedence over both.
+        call_options: The caller's options for this call. They take precedence over both.
     """
     size = check_size(f"the arguments of {call.tool.key!r}", call.arguments)
     await _room(size)
     limits = ToolLimits.of(call.tool)
-    chosen = chosen or ActivityConfig()
+    call_options = call_options or ActivityConfig()
     settings: ActivityConfig = {
         "retry_policy": CALL_RETRY,
         "summary": call.tool.key[:200],
         **fair(call.tenant, config),
     }
     if is_child(call.tool):
-        settings.update(chosen)
+        settings.update(call_options)
         # A workflow has no executor that would check the arguments.
         await workflow.execute_activity(names.CHECK_CALL, call, **settings)
         await _room(size)
-        return await _call_workflow(call, limits, chosen)
+        return await _call_workflow(call, limits, call_options)
     settings.setdefault(
         "cancellation_type", workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
     )
-    settings = {**settings, **_config_of(limits), **chosen}
+    settings = {**settings, **_config_of(limits), **call_options}
     require_valid_retries(settings)
     if policy := settings.get("retry_policy"):
         # The worker counts the attempts, because Temporal also counts those that only waited for a turn.
@@ -216,7 +216,9 @@ def _config_of(limits: ToolLimits) -> ActivityConfig:
     return config
 
 
-async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: ActivityConfig) -> ToolResult:
+async def _call_workflow(
+    call: ToolCall, limits: ToolLimits, call_options: ActivityConfig
+) -> ToolResult:
     """Start the workflow with the name in the label `workflow`, or the tool's name, with the arguments
     as its only input.
 
@@ -234,12 +236,12 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: ActivityCon
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            execution_timeout=chosen.get(
+            execution_timeout=call_options.get(
                 "start_to_close_timeout", limits_of_config.get("start_to_close_timeout")
             ),
             retry_policy=limits_of_config.get("retry_policy") if call.replayable else None,
             static_summary=call.tool.key[:200],
-            priority=fair(call.tenant, chosen)["priority"],
+            priority=fair(call.tenant, call_options)["priority"],
         )
     except WorkflowAlreadyStartedError as error:
         raise OutcomeUnknown(
@@ -253,10 +255,10 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: ActivityCon
             f"its workflow {name!r}, id {error.workflow_id!r}, was terminated or ran out of time"
         )
         raise OutcomeUnknown(f"{call.tool.key}: {ended} ({why_failed(error)[0]})") from error
-    held = hold_bytes(
+    limited = hold_bytes(
         as_result(answer), min(MAX_RESULT_BYTES, call.max_result_tokens * BYTES_PER_TOKEN)
     )
-    return replace(held, tokens=-(-len(held.text.encode()) // BYTES_PER_TOKEN))
+    return replace(limited, tokens=-(-len(limited.text.encode()) // BYTES_PER_TOKEN))
 
 
 _LATE = {
@@ -326,9 +328,9 @@ def occurrence(*content: Any) -> str:
     It is counted by content, not by order, because parallel branches may come in another order after a reset.
     """
     content_digest = digest_of(*content)
-    seen = _SEEN.setdefault(asyncio.get_running_loop(), Counter())
-    seen[content_digest] += 1
-    return f"{workflow.info().original_execution_run_id}:{content_digest}.{seen[content_digest]}"
+    occurrences = _SEEN.setdefault(asyncio.get_running_loop(), Counter())
+    occurrences[content_digest] += 1
+    return f"{workflow.info().original_execution_run_id}:{content_digest}.{occurrences[content_digest]}"
 
 
 _SEEN: "WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[str]]" = WeakKeyDictionary()

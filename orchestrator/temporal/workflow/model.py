@@ -150,9 +150,9 @@ def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str
 def _before(step: Step, plan: Plan) -> list[str]:
     """Return the ids of the steps on which this one depends, directly or not, in the plan's order."""
     earlier = set(step.depends_on)
-    for other in reversed(plan.steps):
-        earlier |= set(other.depends_on) if other.id in earlier else set()
-    return [other.id for other in plan.steps if other.id in earlier]
+    for candidate in reversed(plan.steps):
+        earlier |= set(candidate.depends_on) if candidate.id in earlier else set()
+    return [candidate.id for candidate in plan.steps if candidate.id in earlier]
 
 
 def _results(outcomes: Sequence[StepOutcome], max_tokens: int) -> tuple[tuple[str, str], ...]:

@@ -165,11 +165,11 @@ def _converter() -> PayloadConverter:
     return workflow.payload_converter() if workflow.in_workflow() else activity.payload_converter()
 
 
-def check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> int:
+def check_size(subject: str, value: Any, limit: int = MAX_INPUT_BYTES) -> int:
     """Return the size of a value in bytes.
 
     Args:
-        what: The name of the value, for the error.
+        subject: The name of the value, for the error.
         value: The value.
         limit: The maximum size.
 
@@ -181,12 +181,12 @@ def check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> int:
         size = len(_converter().to_payload(value).data)
     except Exception as error:
         raise InvalidInput(
-            f"{what} cannot be written as JSON ({error!r:.200}): give texts, numbers and lists"
+            f"{subject} cannot be written as JSON ({error!r:.200}): give texts, numbers and lists"
         ) from None
     if size > limit:
         raise PayloadTooLarge(
-            f"{what} takes {size:,} bytes as JSON, but a workflow history allows {limit:,}: store the content and pass "
-            "its path or address"
+            f"{subject} takes {size:,} bytes as JSON, but a workflow history allows {limit:,}: store the content and "
+            "pass its path or address"
         )
     return size
 
@@ -212,11 +212,11 @@ def plain(value: Any) -> Any:
     Return None for a value that no reader accepts, because it is nested too deeply or has half of a character.
     """
     try:
-        written = to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=str)
-        from_json(b"[" * _SPARE_LEVELS + written + b"]" * _SPARE_LEVELS)
+        json_text = to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=str)
+        from_json(b"[" * _SPARE_LEVELS + json_text + b"]" * _SPARE_LEVELS)
     except ValueError:
         return None
-    return from_json(written)
+    return from_json(json_text)
 
 
 def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
@@ -225,16 +225,16 @@ def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
     Text is cut, to nothing if the limit is too low for any text. Structured content is kept or removed.
     """
     text = result.text.encode("utf-8", "replace").decode()
-    kept = _beginning(text, limit)
+    shortened = _beginning(text, limit)
     structured = plain(result.structured)
-    if structured is not None and _size(kept) + _size(structured) > limit:
+    if structured is not None and _size(shortened) + _size(structured) > limit:
         structured = None
-    is_cut = kept != text
+    is_cut = shortened != text
     is_removed = structured is None and result.structured is not None
     truncated = result.truncated or is_cut or is_removed
     if is_cut:
-        kept = f"{kept}\n[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]"
-    return replace(result, text=kept, structured=structured, truncated=truncated)
+        shortened = f"{shortened}\n[cut: {len(text) - len(shortened):,} of {len(text):,} characters left out]"
+    return replace(result, text=shortened, structured=structured, truncated=truncated)
 
 
 def _beginning(text: str, limit: int) -> str:
@@ -249,15 +249,15 @@ def _beginning(text: str, limit: int) -> str:
 def hold_together(outcomes: Iterable[StepOutcome]) -> tuple[StepOutcome, ...]:
     """Return a run's outcomes within MAX_RESULTS_BYTES of JSON. The largest results are cut first."""
     uncut = tuple(outcomes)
-    held = uncut
+    limited = uncut
     limit = MAX_RESULT_BYTES
-    while sum(map(_result_size, held)) > MAX_RESULTS_BYTES:
+    while sum(map(_result_size, limited)) > MAX_RESULTS_BYTES:
         limit //= 2
-        held = tuple(
+        limited = tuple(
             replace(outcome, result=outcome.result and hold_bytes(outcome.result, limit))
             for outcome in uncut
         )
-    return held
+    return limited
 
 
 def _result_size(outcome: StepOutcome) -> int:
