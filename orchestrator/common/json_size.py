@@ -21,8 +21,9 @@ class JsonSize:
         piece = self._begun + piece
         backslashes = len(piece) - len(piece.rstrip(b"\\"))
         self._begun = b"\\" * (backslashes % 2)
-        plain = piece.removesuffix(self._begun).replace(rb"\\", b"").replace(rb"\"", b"")
-        parts = plain.split(b'"')
+        whole = piece.removesuffix(self._begun)
+        without_escapes = whole.replace(rb"\\", b"").replace(rb"\"", b"")
+        parts = without_escapes.split(b'"')
         outside_of_texts = b"".join(parts[self.quotes % 2 :: 2])
         self.quotes += len(parts) - 1
         self.brackets += outside_of_texts.count(b"[") + outside_of_texts.count(b"{")

@@ -57,9 +57,11 @@ def read_bytes(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = 
     is_pipe = pipes and _is_open_pipe(path)
     with open(path, "rb", opener=None if is_pipe else regular) as file:
         # A file that says its size is not read first: half a GB of memory would be used for nothing.
-        is_too_large = os.fstat(file.fileno()).st_size > most_bytes
-        content = b"" if is_too_large else _read(file, most_bytes)
-    if is_too_large or len(content) > most_bytes:
+        size = os.fstat(file.fileno()).st_size
+        if size <= most_bytes:
+            content = _read(file, most_bytes)
+            size = len(content)
+    if size > most_bytes:
         raise OSError(errno.EFBIG, f"more than {most_bytes // 2**20} MiB", str(path))
     return content
 

@@ -42,8 +42,8 @@ def newest(
     limit = len(actors) if per_actor is None else per_actor
     positions = [position for position, turn in enumerate(turns) if turn <= limit]
     positions.sort(key=lambda position: (turns[position], -position))
-    kept = set(positions[:most])
-    return [task for position, task in enumerate(tasks) if position in kept]
+    newest_positions = set(positions[:most])
+    return [task for position, task in enumerate(tasks) if position in newest_positions]
 
 
 def _turns(actors: Sequence[str]) -> list[int]:

@@ -399,16 +399,19 @@ def folded(text: str) -> str:
 def _is_stuffed(text: str) -> bool:
     """Return True if a long text mostly repeats one word, or is a list of words without sentences."""
     # Keywords have three letters and more. So many words in fewer characters are figures and words such as "a".
-    words = text.lower().replace(",", " ").split() if len(text) >= 4 * LONG else []
+    if len(text) < 4 * LONG:
+        return False
+    words = text.lower().replace(",", " ").split()
     if len(words) < LONG:
         return False
     content = [word for word in words if word not in STOP_WORDS]
-    counts = Counter(word for word in content if len(word) > 2 and not word.isdigit())
-    if max(counts.values(), default=0) > REPEATED * len(words):
+    keywords = [word for word in content if len(word) > 2 and not word.isdigit()]
+    most_frequent = max(Counter(keywords).values(), default=0)
+    if most_frequent > REPEATED * len(words):
         return True
-    running = 1 - len(content) / len(words)
+    is_running_text = 1 - len(content) / len(words) >= RUNNING
     sentences = text.count(". ") + text.count("\n")
-    return text.isascii() and running < RUNNING and sentences < len(words) / 40
+    return text.isascii() and not is_running_text and sentences < len(words) / 40
 
 
 def _quoted(text: str) -> str:
@@ -460,13 +463,19 @@ def _without_sentences(text: str, drops: Callable[[str], bool]) -> str:
     """Return the text without the sentences that `drops` names, and without hidden text."""
     visible = _COMMENT.sub(" ", text)
     visible = _without_tagged(_BLOCK.sub(" ", visible))
-    unseen = set(_unseen(visible))
-    if unseen:
-        visible = "".join(char for place, char in enumerate(visible) if place not in unseen)
+    visible = _without_unseen(visible)
     sentences = _SENTENCE.split(visible)
     remaining = [sentence for sentence in sentences if not drops(_single_spaced(sentence))]
-    is_unchanged = visible == text and remaining == sentences
-    return text if is_unchanged else _single_spaced(" ".join(remaining))
+    if visible == text and remaining == sentences:
+        return text
+    return _single_spaced(" ".join(remaining))
+
+
+def _without_unseen(text: str) -> str:
+    unseen = set(_unseen(text))
+    if not unseen:
+        return text
+    return "".join(char for position, char in enumerate(text) if position not in unseen)
 
 
 def _single_spaced(text: str) -> str:

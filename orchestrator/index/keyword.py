@@ -160,8 +160,8 @@ class KeywordIndex:
         self, weights: Mapping[str, float], columns: Columns, among: Mask | None
     ) -> NDArray[np.float32]:
         """Return the score of every server from its tools in these columns. A single server scores 0."""
-        searched = self.server_of if among is None else self.server_of[among]
-        has_one_server = not len(searched) or searched[0] == searched[-1]
+        server_of = self.server_of if among is None else self.server_of[among]
+        has_one_server = not len(server_of) or server_of[0] == server_of[-1]
         if self.server_postings is None or has_one_server:
             return np.zeros(len(self.servers) or 1, np.float32)
         if among is None:
@@ -169,8 +169,9 @@ class KeywordIndex:
         server = self.server_of[columns.documents]
         in_text = self._count_by_server(columns, server, NAME_BIT | DESCRIPTION_BIT)
         in_name = self._count_by_server(columns, server, SERVER_BIT) > 0
-        asked = {word: weights.get(word, 0.0) for word in columns.words}
-        return self.server_postings.scores_if(asked, in_text + NAME_OF_SERVER * in_name)
+        frequency = in_text + NAME_OF_SERVER * in_name
+        weights_of_columns = {word: weights.get(word, 0.0) for word in columns.words}
+        return self.server_postings.scores_if(weights_of_columns, frequency)
 
     def _count_by_server(
         self, columns: Columns, server: Integers, bits: int
@@ -202,19 +203,21 @@ def _name_weights(postings: Postings) -> NDArray[np.float64]:
 
 def _by_server(counts: Counts, server_of: Integers, servers: int) -> Counts:
     """Count a document a server: its name three times, each word of its tools' names and descriptions once a tool."""
-    read = np.flatnonzero(counts.fields & (SERVER_BIT | NAME_BIT | DESCRIPTION_BIT))
-    term = counts.term[read]
-    server = server_of[counts.documents[read]]
-    bits = counts.fields[read]
-    first = np.flatnonzero(np.diff(term, prepend=-1) | np.diff(server, prepend=-1))
+    rows = np.flatnonzero(counts.fields & (SERVER_BIT | NAME_BIT | DESCRIPTION_BIT))
+    term = counts.term[rows]
+    server = server_of[counts.documents[rows]]
+    bits = counts.fields[rows]
+    is_other_term = np.diff(term, prepend=-1)
+    is_other_server = np.diff(server, prepend=-1)
+    first = np.flatnonzero(is_other_term | is_other_server)
     in_text = (bits & (NAME_BIT | DESCRIPTION_BIT)) > 0
     tools_with_word = reduce_runs(np.add, in_text.astype(np.float64), first)
     in_server_name = (reduce_runs(np.bitwise_or, bits, first) & SERVER_BIT) > 0
-    used, number = np.unique(term[first], return_inverse=True)
-    names = list(counts.ids)
+    read_terms, number = np.unique(term[first], return_inverse=True)
+    words = list(counts.ids)
     return Counts(
-        ids={names[old]: new for new, old in enumerate(used.tolist())},
-        starts=np.searchsorted(number, np.arange(len(used) + 1)),
+        ids={words[old]: new for new, old in enumerate(read_terms.tolist())},
+        starts=np.searchsorted(number, np.arange(len(read_terms) + 1)),
         documents=server[first],
         frequency=(tools_with_word + NAME_OF_SERVER * in_server_name).astype(np.float32),
         fields=np.ones(len(first), np.uint8),

@@ -67,12 +67,12 @@ def evidence(text: str, stems: Container[str], corrected: Container[str] = ()) -
     letters = _LETTERS.findall(text)[:_FIRST_WORDS]
     if not letters:
         return [0.0, 1.0]
-    first, *further_words = letters
-    words = [first.lower(), *(word for word in further_words if word == word.lower())]
-    written_right = [word for word in words if word not in corrected]
-    strange = len(strange_words(written_right, stems))
-    stop_words = sum(word in STOP_WORDS for word in words)
-    return [strange / len(words), stop_words / len(words)]
+    words = [letters[0].lower()]
+    words += [word for word in letters[1:] if word == word.lower()]
+    spelt_right = [word for word in words if word not in corrected]
+    strange = strange_words(spelt_right, stems)
+    stop_words = [word for word in words if word in STOP_WORDS]
+    return [len(strange) / len(words), len(stop_words) / len(words)]
 
 
 def in_other_language(maps: LanguageMaps, chances: Probabilities, second: Rows) -> Probabilities:

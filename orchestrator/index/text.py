@@ -341,12 +341,13 @@ def corrections(words: Iterable[str], known: Container[str]) -> dict[str, str]:
     unique = [word for word in dict.fromkeys(words) if word.isalpha()]
     corrected: dict[str, str] = {}
     for word in strange_words(unique, known)[:MOST]:
-        if not (SHORTEST <= len(word) <= LONGEST and word.isascii()):
+        if not SHORTEST <= len(word) <= LONGEST or not word.isascii():
             continue
-        candidates = [spelling for spelling in _similar_shape(word) if stem(spelling) in known]
-        near = nearest(word, candidates)
-        if len(set(map(stem, near))) == 1:
-            corrected[word] = near[0]
+        spellings = [spelling for spelling in _similar_shape(word) if stem(spelling) in known]
+        nearest_spellings = nearest(word, spellings)
+        stems = {stem(spelling) for spelling in nearest_spellings}
+        if len(stems) == 1:
+            corrected[word] = nearest_spellings[0]
     return corrected
 
 

@@ -67,8 +67,7 @@ def ordered_shares(request: str, tools: Sequence[Sentences]) -> NDArray[np.float
         tools: The sentences of each tool.
     """
     words = plain_stems(request)[:MAX_WORDS]
-    unique = dict.fromkeys(words)
-    letters = {word: chr(_FIRST_LETTER + number) for number, word in enumerate(unique)}
+    letters = _letter_of_each(words)
     stop_letters = {ord(letters[word]): None for word in letters.keys() & stop_stems()}
     request_letters = _letters(words, letters)
     contents = request_letters.translate(stop_letters)
@@ -83,6 +82,11 @@ def ordered_shares(request: str, tools: Sequence[Sentences]) -> NDArray[np.float
         by_content = _longest(contents, contained) / contents_length
         shares[row] = max(by_sentence, by_name), by_content
     return shares
+
+
+def _letter_of_each(words: Sequence[str]) -> dict[str, str]:
+    unique = dict.fromkeys(words)
+    return {word: chr(_FIRST_LETTER + number) for number, word in enumerate(unique)}
 
 
 def _letters(words: Sequence[str], letters: Mapping[str, str]) -> str:

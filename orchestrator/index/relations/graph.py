@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 from orchestrator.index.relations.near_duplicates import are_alike, are_twins, namesakes_of
@@ -95,12 +96,19 @@ class Graph:
             more: Returns additional edges from a tool.
         """
         start = [self._positions[key] for key in keys if key in self._positions]
+        edges = partial(self.edges, more=more)
         related = []
         nodes = dict.fromkeys(start)
-        for hop in self._walk(start, lambda position: self.edges(position, more), hops):
-            edge = hop.edge
+        for hop in self._walk(start, edges, hops):
             nodes[hop.position] = None
-            related.append(Related(tool=edge.to, type=edge.type, hops=hop.hops, via=edge.source))
+            related.append(
+                Related(
+                    tool=hop.edge.to,
+                    type=hop.edge.type,
+                    hops=hop.hops,
+                    via=hop.edge.source,
+                )
+            )
         return tuple(related), self._edges_among(nodes, more)
 
     def _edges_among(self, nodes: Collection[int], more: More | None) -> tuple[Edge, ...]:

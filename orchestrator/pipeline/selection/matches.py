@@ -132,17 +132,16 @@ def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[floa
     if state.candidates is None or not state.candidates.clauses:
         return {}
     clauses = state.task.understood.several_clauses
-    kept = kept_of(state.task.index.tools, positions)
-    chances = state.candidates.of_clauses(np.array(positions, np.int64)) * kept
+    of_clauses = state.candidates.of_clauses(np.array(positions, np.int64))
+    chances = of_clauses * kept_of(state.task.index.tools, positions)
     # The needs that a language model read are searched like clauses, behind them.
-    table = chances.round(4)[: len(clauses)]
-    for row, clause in zip(table, clauses, strict=True):
-        least = always_for(state, clause.text)
-        row[:] = np.maximum(row, [least.get(position, 0.0) for position in positions])
-    return {
-        position: tuple(column)
-        for position, column in zip(positions, table.T.tolist(), strict=True)
-    }
+    chances = chances.round(4)[: len(clauses)]
+    for row, clause in zip(chances, clauses, strict=True):
+        by_capability = always_for(state, clause.text)
+        least = [by_capability.get(position, 0.0) for position in positions]
+        np.maximum(row, least, out=row)
+    of_tools = map(tuple, chances.T.tolist())
+    return dict(zip(positions, of_tools, strict=True))
 
 
 def kept_of(tools: Sequence[Tool], positions: Sequence[int]) -> NDArray[np.float64]:
