@@ -9,6 +9,7 @@ from tests.servers.start import entry
 
 class Redefined:
     def __init__(self, folder: Path, *tools: dict[str, Any], when_changed: str = "") -> None:
+        folder.mkdir(exist_ok=True)
         self._file = folder / "definitions.json"
         self.entry = entry("redefined.py", str(self._file), when_changed)
         self.lists(*tools)

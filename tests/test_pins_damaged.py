@@ -1,22 +1,20 @@
 """A stored record that cannot be read is no evidence of a definition: what is listed under its name waits."""
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator import Store, Tool
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.mcp.connections import Connections
+from orchestrator import Connections, McpConfig, Store, Tool
 from orchestrator.mcp.sync import sync
 from orchestrator.store.tools.manifest_records import CATALOGUES, PARTS
 from orchestrator.store.tools.tool_records import tool_id
 from orchestrator.trust import pins
 from orchestrator.trust.definition_changes import is_quarantined
-from tests.servers.start import config, entry
+from tests.redefined import Redefined
+from tests.servers.start import config
 from tests.stores import file_of
 
 pytestmark = pytest.mark.usefixtures("own_settings")
@@ -26,17 +24,17 @@ OTHER = {"name": "other", "description": "Make a sandwich"}
 NEW = {"name": "new", "description": "Bake a cake"}
 
 
-class Server:
+class Server(Redefined):
     """A server whose present definitions a file has, listed into one store."""
 
     def __init__(self, store: Store, folder: Path, name: str = "web") -> None:
-        self.store, self.name, self._file = store, name, folder / f"{name}.json"
-        variables = {"DEFINITIONS": str(self._file), "COUNT_FILE": str(folder / "calls")}
-        self._config = McpConfig.parse(config(**{name: entry("redefined.py", **variables)}))
+        super().__init__(folder / name)
+        self.store, self.name = store, name
+        self._config = McpConfig.parse(config(**{name: self.entry}))
 
     def list(self, *tools: dict[str, Any]) -> dict[str, bool]:
         """List the server with these tools. Return the names of the stored ones, and True for those that wait."""
-        self._file.write_text(json.dumps(tools))
+        self.lists(*tools)
         self.store.see(self._config.entries)
         asyncio.run(self._sync())
         return {tool.name: is_quarantined(tool) for tool in self.tools().values()}
