@@ -386,6 +386,21 @@ def test_a_home_without_clients_gets_one_sentence(
     assert (shown.stdout, shown.stderr) == ("", "no servers to take over: none of the MCP clients is set up here\n")
 
 
+def test_a_client_whose_file_is_broken_is_set_up(home: dict[str, Path], toolroute: Run) -> None:
+    home["cursor"].write_text('{"mcpServers": ')
+    shown = toolroute("setup", "--client", "cursor").stderr
+    assert "Cursor is not changed" in shown
+    assert shown.endswith("\nno servers to take over\n")
+
+
+def test_a_client_whose_mcp_servers_file_is_gone_is_named(home: dict[str, Path], toolroute: Run) -> None:
+    gone = Path.cwd() / "gone.json"
+    entry = {"command": "toolroute", "args": ["serve", "--config", str(gone)]}
+    home["cursor"].write_text(written_as("mcpServers", {"toolroute": entry}))
+    shown = toolroute("setup", "--client", "cursor").stderr
+    assert f"Cursor starts toolroute with {gone}, which does not exist: restore the file" in shown
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_jetbrains_is_named_only_where_it_is_found(home: dict[str, Path], toolroute: Run, is_there: bool) -> None:
     if is_there:

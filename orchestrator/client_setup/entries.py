@@ -129,14 +129,21 @@ def our_entry(file: ClientFile) -> Any:
 
 
 def served(files: Iterable[ClientFile]) -> Path | None:
-    """Return the mcpServers file that toolroute's entry in one of these files names, None without one."""
+    """Return the mcpServers file that toolroute's entry in one of these files names, None if no such file exists."""
     for file in files:
-        entry = our_entry(file)
-        if is_ours(entry):
-            config = dict(pairwise(words(entry["args"]))).get("--config")
-            if config and Path(config).is_file():
-                return Path(config)
+        config = named_config(file)
+        if config and config.is_file():
+            return config
     return None
+
+
+def named_config(file: ClientFile) -> Path | None:
+    """Return the path of the mcpServers file that toolroute's entry names, None without one. It may not exist."""
+    entry = our_entry(file)
+    if not is_ours(entry):
+        return None
+    config = dict(pairwise(words(entry["args"]))).get("--config")
+    return Path(config) if config else None
 
 
 def same_server(entry: Any, other: Any) -> bool:

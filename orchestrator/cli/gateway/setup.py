@@ -15,7 +15,7 @@ from orchestrator.cli.shared.output import note, present, print_table, warn
 from orchestrator.cli.shared.typed_options import refuse, typed_options
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.client_setup.client_file import ClientFile, mcp_servers_file
-from orchestrator.client_setup.entries import served
+from orchestrator.client_setup.entries import named_config, served
 from orchestrator.client_setup.products import CLIENTS, OURS, Client, settings_folder
 from orchestrator.client_setup.takeover import Takeover, take_over, with_usable_entry
 from orchestrator.common.lines import inline
@@ -78,6 +78,7 @@ async def setup(
     project_files = _readable(
         (client, path) for client in clients if (path := project_path(client))
     )
+    _warn_of_missing_configs(users_files)
     config = (workspace.config or _private_config_of(users_files) or user_config()).absolute()
     if not project:
         _require_outside_projects(config)
@@ -91,7 +92,8 @@ async def setup(
     present(output, plan, lambda: _show_plan(plan))
     _note_further_clients([] if projects else project_files, all_clients=not only)
     if not any(takeover.moved for takeover in takeovers):
-        reason = "" if files else ": none of the MCP clients is set up here"
+        is_any_set_up = any(_exists(users_path(client)) for client in clients)
+        reason = "" if files or is_any_set_up else ": none of the MCP clients is set up here"
         note(f"no servers to take over{reason}")
         return 0
     note(f"entries are copied with their secrets into {config}, which only you can read")
@@ -111,6 +113,25 @@ def _readable(places: Iterable[tuple[Client, Path]]) -> list[ClientFile]:
         except (InvalidConfig, OSError) as error:
             warn(f"{client.title} is not changed: {error}")
     return files
+
+
+def _warn_of_missing_configs(files: Iterable[ClientFile]) -> None:
+    """Name the clients whose toolroute cannot start, because its mcpServers file is gone."""
+    for file in files:
+        config = named_config(file)
+        if config and not _exists(config):
+            remedy = "restore the file, or give the client its own servers back with --undo"
+            warn(
+                f"{file.client.title} starts toolroute with {config}, which does not exist: {remedy}"
+            )
+
+
+def _exists(path: Path) -> bool:
+    """Return True if there is a file, or if nobody may look."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def _private_config_of(files: Sequence[ClientFile]) -> Path | None:
