@@ -34,6 +34,7 @@ def faulty(fault: str, **own: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("server", "error", "message"),
     [
+        ({"command": "sh -c true"}, ServerUnavailable, "'sh ...' was not found: write only the program into command"),
         ({"command": "no-such-program"}, ServerUnavailable, "'no-such-program' was not found: install it"),
         ({"command": "true", "cwd": "/no/such/folder"}, ServerUnavailable, "working folder '/no/such/folder' does not"),
         ({"command": "/etc/passwd"}, ServerUnavailable, "cannot be run"),

@@ -152,6 +152,7 @@ def test_what_is_missing_stops_its_server_alone_and_all_of_it_is_named(entry: ob
         ({"command": "x", "type": "sse"}, "does not fit: give stdio with a command"),
         ({"command": "x", "type": "carrier-pigeon"}, "give stdio with a command"),
         ({"url": "http://a", "type": "stdio"}, "does not fit"),
+        ({"command": "x", "args": "y"}, "args: Input should be a list, but it is a text$"),
         ({"command": ["x"]}, "command: Input should be a valid string, but it is a list$"),
         ({"command": "x", "env": {"A": None}}, "env.A: "),
         ({"url": "http://a", "envFile": ".env"}, "envFile is for a command"),

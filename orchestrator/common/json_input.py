@@ -121,7 +121,8 @@ def first_problem(error: "ValidationError", record: str = "") -> str:
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or record
     kind = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None
-    message = f"{problem['msg']}, but it is {kind}" if kind else problem["msg"]
+    wanted = problem["msg"].replace("a valid tuple", "a list")
+    message = f"{wanted}, but it is {kind}" if kind else wanted
     return f"{where}: {message}" if where else message
 
 

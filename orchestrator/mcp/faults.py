@@ -1,6 +1,7 @@
 """Why a connection or a call failed, in words that name the remedy."""
 
 import re
+import shutil
 from pathlib import Path
 
 from orchestrator.common.json_input import first_problem
@@ -104,7 +105,11 @@ def _spawn_problem(launch: Launch, error: OSError) -> str:
     if launch.cwd and not Path(launch.cwd).is_dir():
         return f"its working folder {launch.cwd!r} does not exist"
     if isinstance(error, FileNotFoundError):
-        return f"the command {launch.program!r} was not found: install it, or give its full path"
+        program, _, arguments = launch.command.strip().partition(" ")
+        remedy = "install it, or give its full path"
+        if arguments and shutil.which(program, path=launch.path):
+            remedy = "write only the program into command, and its arguments into args"
+        return f"the command {launch.program!r} was not found: {remedy}"
     why = error.strerror or type(error).__name__
     return f"the command {launch.program!r} cannot be run ({why})"
 
