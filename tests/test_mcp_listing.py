@@ -10,10 +10,10 @@ import pytest
 from orchestrator import Annotations, Catalogue, Connections, Router, Tool
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.formats import tool_from, tool_to_json
-from orchestrator.errors import StoreUnavailable
+from orchestrator.errors import InvalidCatalogue, OutcomeUnknown, StoreUnavailable
 from orchestrator.mcp.listing import changes
 from orchestrator.mcp.transports.http_client import repaired_line
-from orchestrator.mcp.transports.json_repair import repaired
+from orchestrator.mcp.transports.json_repair import repaired, request_of
 from orchestrator.store.tools.tool_records import stored_tool, tool_payload
 from tests.servers.start import config, entry, free_port, running
 from tests.waiting import until
@@ -52,6 +52,7 @@ async def test_text_that_strict_json_refuses_is_repaired() -> None:
         (b'{"a": "bell \x07"}', b'{"a": "bell \\u0007"}'),
         (b'{"a": "\\ud83d\\ude00"}', b'{"a": "\\ud83d\\ude00"}'),
         (b'{"a": "\\ude00", "b": -Infinity}', b'{"a": "\xef\xbf\xbd", "b": null}'),
+        (b'{"a": NaN, "b": ' + b"9" * 5_000 + b"}", b'{"a": null, "b": null}'),
         (b"not JSON \x07", b"not JSON \x07"),
         (b"[" * 100_000 + b"\x07", b"[" * 100_000 + b"\x07"),
     ],
@@ -59,6 +60,35 @@ async def test_text_that_strict_json_refuses_is_repaired() -> None:
 def test_only_messages_with_a_fault_are_changed(message: bytes, strict: bytes) -> None:
     assert repaired(message) == strict
     assert repaired_line(b"data: " + message) == (b"data: " + strict if strict == message else b"data:" + strict)
+
+
+async def test_an_answer_that_nobody_can_read_is_an_error_and_is_not_awaited() -> None:
+    async with Connections(config(deep={**entry("faulty.py", "nested"), "toolroute": {"timeout_s": 600}})) as servers:
+        with pytest.raises(OutcomeUnknown, match=r"its answer cannot be read: .* nested more than 200 deep"):
+            await servers.call("deep:it")
+        assert [tool.name for tool in await servers.tools("deep", fresh=True)] == ["it"]
+
+
+@pytest.mark.parametrize(
+    ("message", "request_id"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":[[', 7),
+        (b'{"result": {"id": 1}, "jsonrpc": "2.0", "id": "a-7" }', "a-7"),
+        (b'{"id":7,"method":"sampling/createMessage","params":[', None),
+        (b'{"result":{"id":7', None),
+        (b"a line of a log", None),
+    ],
+)
+def test_the_request_of_an_unreadable_answer_is_found(message: bytes, request_id: object) -> None:
+    assert request_of(message) == request_id
+
+
+async def test_a_long_name_fills_no_log_and_a_long_cursor_ends_the_listing(caplog: pytest.LogCaptureFixture) -> None:
+    async with Connections(config(bad=entry("faulty.py", "wordy"))) as servers:
+        with pytest.raises(InvalidCatalogue, match="a cursor of 100,000 characters, the limit is 65,536"):
+            await servers.tools("bad")
+    assert "nnn..." in caplog.text
+    assert len(caplog.text) < 5_000
 
 
 async def test_a_server_without_tools_is_connected_and_has_none() -> None:

@@ -161,6 +161,10 @@ class Faulty:
         none = [tool(""), {**tool("deep"), "inputSchema": schema, "outputSchema": schema}]
         return {"tools": [{"name": "it"}, {"name": "untyped", "inputSchema": {"required": ["a"]}}, *unread, *none]}
 
+    def list_wordy(self, params: dict[str, Any]) -> dict[str, Any]:
+        """A name and a cursor of more characters than anybody reads."""
+        return {"tools": [{"name": 100_000 * "n", "inputSchema": []}, tool("it")], "nextCursor": 100_000 * "c"}
+
     def list_hints(self, params: dict[str, Any]) -> dict[str, Any]:
         hints = [
             {"readOnlyHint": True, "idempotentHint": True},
@@ -203,6 +207,13 @@ class Faulty:
 
     def call_garbage(self) -> None:
         print('{"jsonrpc": "2.0", "id": 3, "result"', flush=True)
+
+    def call_nested(self) -> dict[str, Any]:
+        """Answers with more levels than a reader takes."""
+        levels: dict[str, Any] = {}
+        for _ in range(300):
+            levels = {"a": levels}
+        return {"content": [], "structuredContent": levels}
 
     def list_odd_text(self, params: dict[str, Any]) -> dict[str, Any]:
         """A definition with half of a surrogate pair."""

@@ -32,6 +32,10 @@ MAX_LISTING_BYTES = 4 * 2**20
 and 30 s to sync."""
 MAX_DEFINITION_BYTES = 256 * 2**10
 """The size of one definition as JSON. The largest public one has 12 KiB."""
+_MAX_CURSOR_CHARACTERS = 64 * 2**10
+_MAX_NAME_SHOWN = 100
+_MAX_PROBLEM_SHOWN = 500
+"""The characters of a name, and of a whole problem, in a message. A server can give a name of megabytes."""
 _TURN = 25
 """Number of tools read before other tasks get their turn, about two milliseconds."""
 _RECORD_FIELDS = {"title", "description", "input_schema", "annotations", "meta"}
@@ -113,7 +117,7 @@ class Listing:
 
     def warn_once(self, problem: str) -> None:
         """Log a problem of this connection's lists, without secrets, if it is new."""
-        problem = self.secrets.redact(problem)
+        problem = _shortened(self.secrets.redact(problem), _MAX_PROBLEM_SHOWN)
         if problem not in self._skipped:
             self._skipped.add(problem)
             logger.warning("server %s: %s", self._spec.name, problem)
@@ -148,6 +152,9 @@ class Listing:
             self.extras[tool["name"]] = extras
 
     def _skip(self, tool: str, reason: str) -> None:
+        # Redacted first, because a part of a secret is not found.
+        tool = _shortened(self.secrets.redact(tool), _MAX_NAME_SHOWN)
+        reason = _shortened(self.secrets.redact(reason), _MAX_PROBLEM_SHOWN)
         self._last_problem = self.secrets.redact(f"its tool {tool} cannot be read ({reason})")
         # The reason is not compared, because it may have a size that changes with each listing.
         if tool not in self._skipped:
@@ -205,6 +212,11 @@ class Listing:
         page = await tools_page(client)
         self._check_size(len(page.tools), 1)
         while page.next_cursor:  # Some servers mean the end by an empty one, too.
+            if len(page.next_cursor) > _MAX_CURSOR_CHARACTERS:
+                raise InvalidCatalogue(
+                    f"server {self._spec.name!r} gives a cursor of {len(page.next_cursor):,} characters, the limit is "
+                    f"{_MAX_CURSOR_CHARACTERS:,}: the listing is rejected. The server must give shorter ones"
+                )
             page_names = {tool.name for tool in page.tools}
             is_repeated = bool(page_names) and page_names <= names
             if page.next_cursor in cursors or is_repeated:
@@ -265,6 +277,10 @@ class Listing:
             relation for relation in tool.relations if relation.to.startswith(f"{tool.server}:")
         )
         return tool if relations == tool.relations else replace(tool, relations=relations, hash="")
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _stricter(hints: Annotations) -> Annotations:

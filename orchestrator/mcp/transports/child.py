@@ -19,7 +19,7 @@ from orchestrator.common.redact import Secrets
 from orchestrator.mcp import faults
 from orchestrator.mcp.config.launch import Launch, passed
 from orchestrator.mcp.transports import npm_log
-from orchestrator.mcp.transports.json_repair import repaired
+from orchestrator.mcp.transports.json_repair import repaired, request_of
 from orchestrator.mcp.transports.runners import npm_cache
 from orchestrator.mcp.transports.stderr import (
     cause,
@@ -288,9 +288,10 @@ async def _lines(pipe: StreamReader) -> AsyncIterator[bytes]:
         *ends, unfinished = chunk.split(b"\n")
         for end in ends:
             line += end
-            if line:
-                yield bytes(line)
-            line.clear()
+            whole = bytes(line)
+            line.clear()  # Before the reader decodes the line: each may have 16 MiB.
+            if whole:
+                yield whole
         line += unfinished
         if len(line) > faults.MAX_MESSAGE_BYTES:
             yield bytes(line)
@@ -298,7 +299,10 @@ async def _lines(pipe: StreamReader) -> AsyncIterator[bytes]:
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":
-    """Return a line's message, or the error that it holds no message: that spoils the line, not the connection."""
+    """Return a line's message, or the error that it holds no message: that spoils the line, not the connection.
+
+    An answer that cannot be read is an error of its request, which would otherwise wait for it in vain.
+    """
     try:
         return _read_message(repaired(line))
     except ValueError:
@@ -306,7 +310,22 @@ def _message(line: bytes) -> "SessionMessage | Exception":
     try:
         return _read_message(repaired(line, always=True))
     except ValueError as error:
-        return error
+        return _unreadable_answer(line) or error
+
+
+def _unreadable_answer(line: bytes) -> "SessionMessage | None":
+    """Return an error for the request that an unreadable line answers. None: the line is no answer."""
+    from mcp.shared.message import SessionMessage
+    from mcp.types import ErrorData, JSONRPCError
+
+    request = request_of(line)
+    if request is None:
+        return None
+    reason = (
+        "its answer cannot be read: it is not JSON, or its values are nested more than 200 deep"
+    )
+    error = ErrorData(code=faults.LOST, message=reason)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=error))
 
 
 def _read_message(line: bytes) -> "SessionMessage":

@@ -2,7 +2,7 @@ r"""Repairs of messages that a strict JSON reader refuses, although their meanin
 
     {"text": "half \ud83d"}         half of a surrogate pair becomes U+FFFD
     {"text": "bell \x07"}           a raw control character is kept
-    {"value": NaN}                  a value that is no JSON becomes null
+    {"value": NaN}                  a value that is no JSON becomes null, and so does a number of 4,300 digits
 
 Without the repair a whole listing, or the answer to a call that has taken effect, would be lost.
 """
@@ -27,6 +27,11 @@ _REFUSED = re.compile(
 )
 
 
+_ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")'
+_ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID)
+_ID_LAST = re.compile(_ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_END = 300
+"""The bytes at the end of a message, or at its beginning, that are searched for the id of its request."""
 _CONTROLS = bytes({*range(0x20)} - set(b"\t\n\r"))
 _SIGNS = (b"NaN", b"Infinity", rb"\ud", rb"\uD")
 
@@ -42,7 +47,7 @@ def repaired(message: bytes, *, always: bool = False) -> bytes:
         return message
     try:
         text = message.decode("utf-8", "replace")
-        value = json.loads(text, strict=False, parse_constant=_no_number)
+        value = json.loads(text, strict=False, parse_constant=_no_number, parse_int=_integer)
     except (ValueError, RecursionError):
         return message
     return whole_pairs(json.dumps(value, ensure_ascii=False)).encode("utf-8", "replace")
@@ -57,3 +62,20 @@ def _may_be_refused(message: bytes) -> bool:
 
 def _no_number(_: str) -> Any:
     return None
+
+
+def _integer(digits: str) -> int | None:
+    """Return the integer, or None for one of more digits than Python reads (4,300)."""
+    try:
+        return int(digits)
+    except ValueError:
+        return None
+
+
+def request_of(message: bytes) -> int | str | None:
+    """Return the id of the request that an unreadable message answers. None: it shows no id, or it is no answer."""
+    found = _ID_FIRST.match(message) or _ID_LAST.search(message, max(0, len(message) - _END))
+    if found is None or b'"method"' in message[:_END]:
+        return None
+    request: int | str = json.loads(found[1])
+    return request
