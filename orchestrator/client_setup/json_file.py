@@ -154,7 +154,7 @@ def _kept(
     members: Sequence[_Member], end: list[Any], entries: Container[str], indent: str
 ) -> tuple[list[_Member], list[Any]]:
     """Return the members that stay, and the object's end, with the comments before the removed members."""
-    kept: list[_Member] = []
+    remaining: list[_Member] = []
     carried: list[Any] = []
     follows_removed = False
     for member in members:
@@ -163,9 +163,9 @@ def _kept(
         if follows_removed:
             carried = _joined(carried, _up_to_last_comment(gap), indent)
         else:
-            kept.append(replace(member, gap=_joined(carried, gap, indent)))
+            remaining.append(replace(member, gap=_joined(carried, gap, indent)))
             carried = []
-    return kept, _joined(carried, _from_next_line(end) if follows_removed else end, indent)
+    return remaining, _joined(carried, _from_next_line(end) if follows_removed else end, indent)
 
 
 def _from_next_line(gap: list[Any]) -> list[Any]:

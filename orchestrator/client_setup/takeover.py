@@ -189,13 +189,11 @@ def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
         return {}, ""
     if client.environment == "named":
         return {variable["name"]: _reference(client, variable) for variable in needed}, ""
-    missing = ", ".join(
+    missing_variables = ", ".join(
         dict.fromkeys(variable["name"] for variable in needed if variable["default"] is None)
     )
-    remedy = (
-        f"write {missing} into the env of the toolroute entry: {client.title} expands no variables"
-    )
-    return {}, remedy if missing else ""
+    remedy = f"write {missing_variables} into the env of the toolroute entry: {client.title} expands no variables"
+    return {}, remedy if missing_variables else ""
 
 
 def _reference(client: Client, variable: re.Match[str]) -> str:

@@ -160,8 +160,8 @@ def _fits(value: Any, kind: Any) -> bool:
 
 def _in_words(kinds: Iterable[Any]) -> str:
     words = sorted(_word(kind) for kind in kinds if kind is not NoneType)
-    *others, last = words or ["None"]
-    return f"{', '.join(others)} or {last}" if others else last
+    *leading, last = words or ["None"]
+    return f"{', '.join(leading)} or {last}" if leading else last
 
 
 def _word(kind: Any) -> str:

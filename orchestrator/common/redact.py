@@ -367,7 +367,9 @@ class LogFilter(logging.Filter):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._replace(lambda filters: [kept for kept in filters if kept is not self])
+        self._replace(
+            lambda filters: [log_filter for log_filter in filters if log_filter is not self]
+        )
 
     def _replace(self, change: Callable[[list[Any]], list[Any]]) -> None:
         """Set a new list instead of changing the old one. A thread that iterates over it would skip a filter."""

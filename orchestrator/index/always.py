@@ -231,12 +231,12 @@ def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int]
     """Return the places of the phrase's words from `start` on, with small gaps, or nothing if they are missing."""
     places = [start]
     gap = 0
-    for place in range(start + 1, len(words)):
-        word = words[place]
+    for position in range(start + 1, len(words)):
+        word = words[position]
         if len(places) == len(phrase.stems) or gap > MAX_GAP or word in _ENDS:
             break
         if word == phrase.stems[len(places)]:
-            places.append(place)
+            places.append(position)
             gap = 0
         elif not phrase.loose or word not in STOP_WORDS:
             gap += 1

@@ -217,7 +217,7 @@ class Columns:
         """The number of each pair's word."""
         return np.arange(len(self.words)).repeat(self.lengths)
 
-    def known(self, weights: Mapping[str, float]) -> KnownWeight:
+    def known_weight(self, weights: Mapping[str, float]) -> KnownWeight:
         """Return the summed weight of those terms that are known, and their summed weighted idf."""
         weight = 0.0
         idf = 0.0
@@ -231,27 +231,27 @@ class Columns:
     def _idf_by_word(self) -> dict[str, float]:
         return dict(zip(self.words, self.idf.tolist(), strict=True))
 
-    def asked(self, parts: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
+    def weights_of(self, parts: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
         """Return the weight of each word in each part of a query [parts, words]."""
-        asked = np.zeros((len(parts), len(self.words)))
-        for row, weights in zip(asked, parts, strict=True):
+        word_weights = np.zeros((len(parts), len(self.words)))
+        for row, weights in zip(word_weights, parts, strict=True):
             row[:] = [weights.get(word, 0.0) for word in self.words]
-        return asked
+        return word_weights
 
-    def scores(self, asked: NDArray[np.float64]) -> NDArray[np.float32]:
+    def scores(self, word_weights: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return every document's BM25 score [parts, documents] for weights of the words [parts, words]."""
-        scores = np.empty((len(asked), self.size), np.float32)
-        for part, weights in enumerate(asked.astype(np.float32)):
+        scores = np.empty((len(word_weights), self.size), np.float32)
+        for part, weights in enumerate(word_weights.astype(np.float32)):
             impact = self.impact * weights.repeat(self.lengths)
             scores[part] = np.bincount(self.documents, impact, self.size)
         return scores
 
     @cached_property
-    def held(self) -> NDArray[np.uint8]:
+    def field_bits(self) -> NDArray[np.uint8]:
         """The fields of each document that hold each word, as bits [words, documents]."""
-        held = np.zeros((len(self.words), self.size), np.uint8)
-        held[self.word, self.documents] = self.fields
-        return held
+        bits = np.zeros((len(self.words), self.size), np.uint8)
+        bits[self.word, self.documents] = self.fields
+        return bits
 
 
 class Postings(BM25Okapi):  # type: ignore[misc]
@@ -302,7 +302,7 @@ class Postings(BM25Okapi):  # type: ignore[misc]
     def weighted_scores(self, weights: Mapping[str, float]) -> NDArray[np.float32]:
         """Return every document's score for weighted words."""
         columns = self.columns(weights)
-        scores: NDArray[np.float32] = columns.scores(columns.asked([weights]))[0]
+        scores: NDArray[np.float32] = columns.scores(columns.weights_of([weights]))[0]
         return scores
 
     def scores_if(

@@ -77,7 +77,7 @@ def query_features(
     """
     log_tools = math.log1p(scores.tools)
     rows = []
-    for weights, known in zip(parts, scores.known, strict=True):
+    for weights, known in zip(parts, scores.known_weights, strict=True):
         total = sum(weights.values()) or 1.0
         rows.append([math.log1p(len(weights)), log_tools, 1 - known.weight / total, known.idf / 10])
     return rows
@@ -148,7 +148,7 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, candidates: Can
         / np.maximum(index.name_weight[positions], _LEAST),
         "query_in_name": shared_weight.in_name,
         "query_in_tool": shared_weight.in_tool,
-        "server_in_query": candidates.pick(scores.named, servers),
+        "server_in_query": candidates.pick(scores.server_name_shares, servers),
         "kw_pairs": candidates.pick(scores.pairs, positions)
         * index.postings.single_mention[positions]
         / 10,
@@ -351,10 +351,10 @@ class _HeldWeight(NamedTuple):
 def _held_weight(scores: KeywordScores, candidates: CandidateSet) -> _HeldWeight:
     columns = scores.columns
     # A rare word says more about the tool that holds it than a frequent one.
-    weight = columns.idf * scores.asked
+    weight = columns.idf * scores.word_weights
     share = weight / np.maximum(weight.sum(axis=1, keepdims=True), _LEAST)
-    asked_idf = columns.idf_of_all * (scores.asked > 0)
-    fields = columns.held.take(candidates.positions, axis=1)
+    asked_idf = columns.idf_of_all * (scores.word_weights > 0)
+    fields = columns.field_bits.take(candidates.positions, axis=1)
     in_tool = (fields > 0).astype(np.float64)
     in_name = (fields & NAME_BIT > 0).astype(np.float64)
     rows = np.arange(len(candidates))

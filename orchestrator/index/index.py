@@ -169,13 +169,13 @@ class Index:
     def _encoded(self, encoder: Embedder) -> NDArray[np.float32]:
         stored = self.read_second()
         vectors = np.zeros((len(self.tools), encoder.dimension), np.float32)
-        missing: list[int] = []
+        unencoded: list[int] = []
         for position, tool_hash in enumerate(self.documents.hashes):
             if tool_hash in stored:
                 vectors[position] = stored[tool_hash]
             else:
-                missing.append(position)
-        vectors[missing] = embed_tools(encoder, [self.tools[position] for position in missing])
+                unencoded.append(position)
+        vectors[unencoded] = embed_tools(encoder, [self.tools[position] for position in unencoded])
         return vectors
 
     @property

@@ -23,7 +23,7 @@ from orchestrator.index.intent import known_actions
 from orchestrator.index.text import terms
 
 FIELDS = tuple(FIELD_WEIGHTS)
-"""The fields in the order of the bits of `Columns.held`."""
+"""The fields in the order of the bits of `Columns.field_bits`."""
 SERVER_BIT, NAME_BIT, DESCRIPTION_BIT = (
     1 << FIELDS.index(name) for name in ("server", "name", "description")
 )
@@ -40,10 +40,10 @@ class KeywordScores:
         pairs: The idf of each tool's matching bigrams [parts, tools].
         servers: The servers' scores for the whole query as shares of the best [servers].
         columns: The postings of the query's words.
-        asked: The weight of each word of `columns` in each part [parts, words].
+        word_weights: The weight of each word of `columns` in each part [parts, words].
         ceilings: The maximum score of a tool [parts].
-        named: The share of each server's name in a part [parts, servers].
-        known: The weight and the weighted idf of each part's known words [parts].
+        server_name_shares: The share of each server's name in a part [parts, servers].
+        known_weights: The weight and the weighted idf of each part's known words [parts].
         tools: The number of searched tools.
     """
 
@@ -51,10 +51,10 @@ class KeywordScores:
     pairs: NDArray[np.float64]
     servers: NDArray[np.float32]
     columns: Columns
-    asked: NDArray[np.float64]
+    word_weights: NDArray[np.float64]
     ceilings: NDArray[np.float64]
-    named: NDArray[np.float64]
-    known: list[KnownWeight]
+    server_name_shares: NDArray[np.float64]
+    known_weights: list[KnownWeight]
     tools: int
 
 
@@ -137,22 +137,22 @@ class KeywordIndex:
         if among is not None:
             columns = columns.among(among)
             tools = int(among.sum())
-        asked = columns.asked(parts)
-        known = [columns.known(weights) for weights in parts]
+        word_weights = columns.weights_of(parts)
+        known_weights = [columns.known_weight(weights) for weights in parts]
         ceilings = []
-        for weights, known_weight in zip(parts, known, strict=True):
+        for weights, known_weight in zip(parts, known_weights, strict=True):
             unknown = sum(weights.values()) - known_weight.weight
             ceilings.append(self.postings.ceiling(known_weight.idf, unknown, tools))
         servers = self._score_servers(parts[0], columns, among)
         return KeywordScores(
-            parts=columns.scores(asked),
+            parts=columns.scores(word_weights),
             pairs=self._bigrams.scores(pairs or [{}] * len(parts), among),
             servers=servers / max(float(servers.max(initial=0)), 1e-9),
             columns=columns,
-            asked=asked,
+            word_weights=word_weights,
             ceilings=np.array(ceilings),
-            named=np.array([self._share_of_names(weights) for weights in parts]),
-            known=known,
+            server_name_shares=np.array([self._share_of_names(weights) for weights in parts]),
+            known_weights=known_weights,
             tools=tools,
         )
 

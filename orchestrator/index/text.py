@@ -329,21 +329,23 @@ def nearest(word: str, known: Iterable[str]) -> Sequence[str]:
     return [other for other, _, _ in islice(matches, 5)]
 
 
-def corrections(words: Iterable[str], known: Container[str]) -> dict[str, str]:
+def corrections(words: Iterable[str], stems_of_catalogue: Container[str]) -> dict[str, str]:
     """Return each misspelt lower-case word with the only similar word of the catalogue.
 
     A word that the shipped embedding model knows is not misspelt.
 
     Args:
         words: The words of the task.
-        known: The catalogue's stems.
+        stems_of_catalogue: The catalogue's stems.
     """
     unique = [word for word in dict.fromkeys(words) if word.isalpha()]
     corrected: dict[str, str] = {}
-    for word in strange_words(unique, known)[:MOST]:
+    for word in strange_words(unique, stems_of_catalogue)[:MOST]:
         if not SHORTEST <= len(word) <= LONGEST or not word.isascii():
             continue
-        spellings = [spelling for spelling in _similar_shape(word) if stem(spelling) in known]
+        spellings = [
+            spelling for spelling in _similar_shape(word) if stem(spelling) in stems_of_catalogue
+        ]
         nearest_spellings = nearest(word, spellings)
         stems = {stem(spelling) for spelling in nearest_spellings}
         if len(stems) == 1:

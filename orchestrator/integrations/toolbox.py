@@ -185,9 +185,13 @@ class Toolbox:
         called = [name for exchange in exchanges for name in exchange.calls]
         before = list(dict.fromkeys([*self.keep, *earlier.names, *called]))
         by_name = {tool.name: tool for tool in tools}
-        seen = tuple(by_name[name] for name in before if name in by_name)
+        offered_before = tuple(by_name[name] for name in before if name in by_name)
         decision = await self.decide(tools, exchanges, tenant, actor)
-        delta = decision.delta(Delta(new=seen)) if decision else Delta.between(seen, tools)
+        delta = (
+            decision.delta(Delta(new=offered_before))
+            if decision
+            else Delta.between(offered_before, tools)
+        )
         # Earlier tools come first and unchanged, so that the provider's cache of the prompt holds.
         offered = [tool.name for tool in delta.offered]
         names = tuple(dict.fromkeys([*before, *offered]))

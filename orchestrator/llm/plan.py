@@ -446,16 +446,16 @@ def _step(request: PlanRequest, drafted: StepShape, ids: Mapping[str, str]) -> S
     )
 
 
-def _filled_later(made: Plan, first: Plan) -> Plan:
+def _filled_later(planned: Plan, first: Plan) -> Plan:
     """Return the plan with missing arguments marked to be filled by the run's model, for tools of a further route."""
     bound_later = {step.id for step in first.unbound}
     steps = [
         replace(step, late=step.missing, missing=())
         if step.missing and step.id in bound_later
         else step
-        for step in made.steps
+        for step in planned.steps
     ]
-    return replace(made, steps=tuple(steps))
+    return replace(planned, steps=tuple(steps))
 
 
 def _planners(request: PlanRequest, why: ToolrouteError | str) -> Plan:

@@ -77,8 +77,8 @@ class Call:
             UnknownTool: `tool` is not a key.
             InvalidArguments: JSON cannot represent the arguments, or `meta` is too large.
         """
-        chosen = tool if isinstance(tool, Tool) else None
-        key = chosen.key if chosen else str(tool)
+        tool_record = tool if isinstance(tool, Tool) else None
+        key = tool_record.key if tool_record else str(tool)
         server, _, name = key.partition(":")
         if not (server and name):
             raise UnknownTool(f"{tool!r} is not a tool key: use server:name")
@@ -91,7 +91,7 @@ class Call:
         return cls(
             server=server,
             name=name,
-            chosen=chosen,
+            chosen=tool_record,
             arguments=read_arguments(key, arguments),
             meta=passed_meta,
             deadline=deadline,
@@ -112,10 +112,10 @@ class Call:
         """
         if self.deadline is None:
             return timeout_s
-        left = self.deadline - asyncio.get_running_loop().time()
-        if left <= 0:
+        seconds = self.deadline - asyncio.get_running_loop().time()
+        if seconds <= 0:
             raise ServerUnavailable(f"{self.key}: the deadline passed before the call was sent")
-        return left
+        return seconds
 
     def rename(self, live: Tool) -> tuple[str, ...]:
         """Call the tool by its present name. If the name changed, a warning names both."""

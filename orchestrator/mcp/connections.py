@@ -194,10 +194,10 @@ class Connections:
         # An unknown server must not appear in metrics and logs, so it fails here.
         self._server(call.server)
         with telemetry.calling(call.key) as seen:
-            answered = await self._attempt(call, is_first=True)
-            if answered.is_error:
+            answer = await self._attempt(call, is_first=True)
+            if answer.is_error:
                 seen["error.type"] = telemetry.TOOL_ERROR
-        return answered
+        return answer
 
     async def _attempt(self, call: Call, *, is_first: bool) -> Answered:
         server = self._server(call.server)  # Its entry may go meanwhile.

@@ -196,12 +196,12 @@ def not_listed(config: McpConfig, snapshot: Snapshot) -> dict[str, bool]:
         config: The configuration.
         snapshot: The tenant's part of the store.
     """
-    missing = dict[str, bool]()
+    unlisted = dict[str, bool]()
     for server, entry in config.entries.items():
         stored_entry = snapshot.entries.get(server, entry) if server in snapshot.tools else ""
         if stored_entry != entry:
-            missing[server] = same_server(stored_entry, entry)
-    return missing
+            unlisted[server] = same_server(stored_entry, entry)
+    return unlisted
 
 
 def left_over(store: Store, tenant: str, config: McpConfig | None = None) -> dict[str, int]:

@@ -119,10 +119,10 @@ def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
 def exclusions(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of a text that exclude something, in characters."""
     unquoted = masked(text)
-    found = list(_EXCLUSION.finditer(unquoted))
+    matches = list(_EXCLUSION.finditer(unquoted))
     # If something else is requested, the action is excluded: "List the files. Don't try hard to delete them".
-    may_encourage = bool(found) and not terms(_EXCLUSION.sub(" ", unquoted))
-    for exclusion in found:
+    may_encourage = bool(matches) and not terms(_EXCLUSION.sub(" ", unquoted))
+    for exclusion in matches:
         is_about_action = not exclusion["thing"] and not exclusion["other"]
         behind_mark = unquoted[exclusion.end("mark") : exclusion.end()]
         if not (may_encourage and is_about_action and _encourages(behind_mark)):

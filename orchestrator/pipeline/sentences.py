@@ -123,16 +123,16 @@ def best_candidates(chances: Probabilities) -> Integers:
     return np.asarray((-chances).argsort(kind="stable")[:SENTENCES_READ], np.int64)
 
 
-def order_features(chances: Probabilities, read: Rows, asked: float) -> Rows:
+def order_features(chances: Probabilities, read: Rows, request_length: float) -> Rows:
     """Return the features ORDER of the best candidates.
 
     Args:
         chances: Their probabilities so far.
         read: `sentence`, `contents` and `described` of each [candidates, 3].
-        asked: The length of the request.
+        request_length: The length of the request.
     """
     behind, described = _compared(read)
-    return _order_rows(log_odds(chances, 1e-6), behind, described, asked)
+    return _order_rows(log_odds(chances, 1e-6), behind, described, request_length)
 
 
 def _compared(read: Rows) -> tuple[Rows, float]:
@@ -141,9 +141,9 @@ def _compared(read: Rows) -> tuple[Rows, float]:
     return values - values.max(axis=0), float(read[:, -1].mean())
 
 
-def _order_rows(odds: Probabilities, behind: Rows, described: float, asked: float) -> Rows:
+def _order_rows(odds: Probabilities, behind: Rows, described: float, request_length: float) -> Rows:
     rows = np.column_stack([odds, behind])
-    return np.hstack([rows, rows * described, rows * asked])
+    return np.hstack([rows, rows * described, rows * request_length])
 
 
 def ordered(
@@ -151,7 +151,7 @@ def ordered(
     chances: Probabilities,
     best: Integers,
     read: Rows,
-    asked: float,
+    request_length: float,
 ) -> Probabilities:
     """Return the probabilities of all candidates after the sentences of the best ones are read.
 
@@ -162,7 +162,7 @@ def ordered(
         chances: The probabilities so far [candidates].
         best: The rows of the best candidates.
         read: As in `order_features`, of the best candidates.
-        asked: As in `order_features`.
+        request_length: As in `order_features`.
     """
     if not len(best):
         return chances
@@ -170,7 +170,7 @@ def ordered(
     of_all = np.tile(behind.min(axis=0), (len(chances), 1))
     of_all[best] = behind
     odds = log_odds(chances, 1e-6)
-    unread = order(_order_rows(odds, np.zeros_like(of_all), described, asked))
-    after = order(_order_rows(odds, of_all, described, asked))
+    unread = order(_order_rows(odds, np.zeros_like(of_all), described, request_length))
+    after = order(_order_rows(odds, of_all, described, request_length))
     # Between short descriptions the factors would be negative, and a tool would gain by what its sentences lack.
     return np.minimum(unread, after) * (chances > 0)

@@ -229,13 +229,13 @@ class _Search:
         """Take pieces that only one required parameter can have. Parameters with a form choose first."""
         # "The only quoted text" may be a path, so a parameter for paths must have its chance first.
         for parameter in sorted(self._parameters, key=lambda parameter: not parameter.form):
-            missing = self.missing()
+            missing_parameters = self.missing()
             others = [
                 rival
                 for rival in self._parameters
-                if rival.name in missing and rival is not parameter
+                if rival.name in missing_parameters and rival is not parameter
             ]
-            if parameter.name not in missing:
+            if parameter.name not in missing_parameters:
                 continue
             piece = _only_left(parameter, others, self._pieces)
             if piece:

@@ -53,8 +53,10 @@ def plan(request: PlanRequest) -> Plan:
             "second task"
         )
     steps = _steps(request, bound[:MAX_STEPS])
-    made = finish(request, steps, (f"{len(bound)} {noun} in the task", *warnings))
-    return replace(made, warnings=(*warnings, *made.warnings, *_unread(request, made.steps)))
+    finished = finish(request, steps, (f"{len(bound)} {noun} in the task", *warnings))
+    return replace(
+        finished, warnings=(*warnings, *finished.warnings, *_unread(request, finished.steps))
+    )
 
 
 def _unfit_for_plan(request: PlanRequest) -> str:
@@ -70,8 +72,8 @@ def _unfit_for_plan(request: PlanRequest) -> str:
         low = f"the confidence in {best} is {decision.confidence:.0%}, but a plan needs {request.min_confidence:.0%}"
         return f"{low}; nothing is called"
     tool = _recommended(decision).tool
-    asked = affirmed(decision.query)
-    negated = asked != decision.query and not _acting_parts(decision, asked)
+    affirmed_text = affirmed(decision.query)
+    negated = affirmed_text != decision.query and not _acting_parts(decision, affirmed_text)
     if negated and not reads_only(tool) and len(_clauses(decision)) < 2:
         why = f"the task begins with a negation, and {tool.key} may change something"
         return f"{why}; nothing is called"
@@ -391,11 +393,11 @@ def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
     warnings = []
     for step in steps:
         tool = request.decision.tool(step.tool)
-        given = given_for(step.id, tool, request.arguments) if tool else {}
-        if tool is None or not given:
+        step_arguments = given_for(step.id, tool, request.arguments) if tool else {}
+        if tool is None or not step_arguments:
             continue
         try:
-            check_so_far(tool, {name: step.arguments[name] for name in given})
+            check_so_far(tool, {name: step.arguments[name] for name in step_arguments})
         except InvalidArguments as error:
             warnings.append(
                 f"the arguments for step {step.id} do not match the tool's schema: {error}"

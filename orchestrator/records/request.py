@@ -215,8 +215,8 @@ def within(key: str, patterns: Iterable[str]) -> bool:
     An exclusion also excludes other spellings of a name (`common.keys`).
     """
     all_patterns = list(patterns)
-    wanted = [pattern for pattern in all_patterns if not pattern.startswith("!")]
-    if wanted and not any(fnmatchcase(key, pattern) for pattern in wanted):
+    included = [pattern for pattern in all_patterns if not pattern.startswith("!")]
+    if included and not any(fnmatchcase(key, pattern) for pattern in included):
         return False
     return not any(
         matches_name(key, pattern[1:]) for pattern in all_patterns if pattern.startswith("!")

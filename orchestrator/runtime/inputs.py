@@ -109,10 +109,10 @@ def check_models(options: Options) -> None:
 def check_reader(options: Options) -> None:
     """Raise InvalidConfig if the options name a folder that is no reader. The reader is not opened."""
     if options.reader:
-        missing = missing_parts(options.reader)
-        if missing:
+        missing_files = missing_parts(options.reader)
+        if missing_files:
             raise InvalidConfig(
-                f"reader={options.reader!r} has no {' and no '.join(missing)}: set TOOLROUTE_READER, or give "
+                f"reader={options.reader!r} has no {' and no '.join(missing_files)}: set TOOLROUTE_READER, or give "
                 "Options(reader=...), the folder models/reader of toolroute's repository"
             )
 

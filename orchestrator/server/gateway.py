@@ -143,9 +143,9 @@ class Gateway:
         keys = {*profile.spec.pinned, *profile.spec.overrides} - self._reported_missing
         if not keys:
             return
-        missing = await servers.missing(keys)
-        self._reported_missing.update(missing)
-        for key in missing:
+        missing_keys = await servers.missing(keys)
+        self._reported_missing.update(missing_keys)
+        for key in missing_keys:
             self._note(
                 f"{profile.source}: profile {profile.name!r}: its server has no tool {key!r}: correct the name"
             )

@@ -119,12 +119,12 @@ class InitialSync:
         snapshot = await asyncio.to_thread(self._store.snapshot, self._tenant)
         counts = {server: len(tools) for server, tools in snapshot.tools.items()}
         self._pool.restore(counts)
-        missing = not_listed(self._pool.config, snapshot)
-        self._missing = set(missing)
-        self._pending = set(missing)
+        servers_to_list = not_listed(self._pool.config, snapshot)
+        self._missing = set(servers_to_list)
+        self._pending = set(servers_to_list)
         former_reasons = self.unlisted
         self.unlisted = {}
-        for server, has_tools in missing.items():
+        for server, has_tools in servers_to_list.items():
             if not has_tools:
                 self.unlisted[server] = former_reasons.get(server, STILL_LISTED)
         self._some_known = len(self.unlisted) < len(self._pool.config.servers)

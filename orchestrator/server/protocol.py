@@ -191,9 +191,9 @@ class ToolHandlers:
             name = profile.shown_key(pinned.key)
             arguments = own_arguments(profile.shown(pinned), arguments)
         if name == "call_tool":  # Models also write a tool's key in its place.
-            wanted = parsed(CallArguments, arguments)
-            name = wanted.tool
-            arguments = wanted.arguments
+            call_arguments = parsed(CallArguments, arguments)
+            name = call_arguments.tool
+            arguments = call_arguments.arguments
         if name == "read_result":
             return _text(await self._read_result(who, parsed(ReadArguments, arguments)))
         if name == "search":

@@ -201,9 +201,9 @@ def _thin_out(points: Points, collection: str, oldest: float) -> None:
         if outline.at >= oldest:
             young[outline.id] = outline.actor
     staying = newest(list(young), list(young.values()), MOST_TASKS)
-    gone = {outline.id for outline in outlines}.difference(staying)
-    if gone:
-        points.delete(collection, sorted(gone))
+    removed = {outline.id for outline in outlines}.difference(staying)
+    if removed:
+        points.delete(collection, sorted(removed))
 
 
 def _age(outcome: Outcome) -> tuple[float, str]:

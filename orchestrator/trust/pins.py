@@ -118,16 +118,16 @@ def store_judged(
         StoreBusy: Other writers kept changing the server's tools.
     """
     for _ in range(_TRIES):
-        known = _known(store, tenant, server, entry)
-        tools = [_judged_tool(tool, known, store.change_policy) for tool in listed]
-        kept = _to_keep(tools, known)
-        if any(known.accepted.tools.get(name) != pin for name, pin in kept.items()):
+        before = _known(store, tenant, server, entry)
+        tools = [_judged_tool(tool, before, store.change_policy) for tool in listed]
+        pins_to_keep = _to_keep(tools, before)
+        if any(before.accepted.tools.get(name) != pin for name, pin in pins_to_keep.items()):
             # Another process may change the pins of other tools at the same time.
-            add = partial(Accepted.with_tools, added=kept, most=_MOST_PINS)
+            add = partial(Accepted.with_tools, added=pins_to_keep, most=_MOST_PINS)
             store.records.update_accepted(tenant, server, entry, add)
         with suppress(Outdated):
             return store.replace_server(
-                tenant, server, tools, entry=entry, file=file, replaced=known.stored
+                tenant, server, tools, entry=entry, file=file, replaced=before.stored
             )
     raise StoreBusy(
         f"the store {store} is busy: other writers changed the tools of server {server!r} first, {_TRIES} times; "
@@ -135,21 +135,21 @@ def store_judged(
     )
 
 
-def _to_keep(tools: Sequence[Tool], known: _Known) -> dict[str, Tool]:
+def _to_keep(tools: Sequence[Tool], before: _Known) -> dict[str, Tool]:
     """Return the accepted definitions of tools that wait or are gone, by name."""
-    kept = dict(known.pins)
+    pins = dict(before.pins)
     for tool in tools:
-        kept.pop(tool.name, None)
-        pin = known.pin(tool.name)
+        pins.pop(tool.name, None)
+        pin = before.pin(tool.name)
         if pin is not None and is_quarantined(tool):
-            kept[tool.name] = pin
-    return kept
+            pins[tool.name] = pin
+    return pins
 
 
-def _judged_tool(listed: Tool, known: _Known, policy: ChangePolicy) -> Tool:
+def _judged_tool(listed: Tool, before: _Known, policy: ChangePolicy) -> Tool:
     """Return a listed tool in the form to store. If its accepted definition was lost, it keeps waiting."""
-    stored = known.served.get(listed.name)
-    pin = known.pin(listed.name)
+    stored = before.served.get(listed.name)
+    pin = before.pin(listed.name)
     tool = plain(as_chosen(listed, stored or pin or listed))
     if pin is not None:
         if same_definition(tool, pin):
@@ -160,7 +160,7 @@ def _judged_tool(listed: Tool, known: _Known, policy: ChangePolicy) -> Tool:
     elif stored is not None:
         why = stored.labels.get(QUARANTINED, "")
     else:
-        why = _LOST if known.is_lost(listed.name) else ""
+        why = _LOST if before.is_lost(listed.name) else ""
     if why:
         return set_apart(tool, why, pin)
     return stored if stored is not None and same_definition(stored, tool) else tool

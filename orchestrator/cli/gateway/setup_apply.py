@@ -193,8 +193,8 @@ def _policy() -> list[str]:
     for name, meaning in _POLICIES.items():
         note(f"  {name}: {meaning}")
     question = "Which calls need your approval?"
-    chosen = click.prompt(question, type=click.Choice([*_POLICIES]), default="changes", err=True)
-    return [] if chosen == "changes" else ["--approve", chosen]
+    policy = click.prompt(question, type=click.Choice([*_POLICIES]), default="changes", err=True)
+    return [] if policy == "changes" else ["--approve", policy]
 
 
 def _program() -> list[str]:

@@ -71,8 +71,10 @@ def _servers_of_other_files(workspace: Workspace, catalogue: Catalogue) -> str:
     stored = {
         listing.partition(":")[0] for listing in workspace.open_store().listings(workspace.tenant)
     }
-    others = sorted(stored - catalogue.places.keys())
-    return f"; not in {file}, and not shown: {', '.join(others)}" if others else ""
+    unlisted_servers = sorted(stored - catalogue.places.keys())
+    return (
+        f"; not in {file}, and not shown: {', '.join(unlisted_servers)}" if unlisted_servers else ""
+    )
 
 
 def _print_lines(tools: Sequence[Tool]) -> None:

@@ -141,9 +141,9 @@ class OAuth(_Block):
             required["identityProvider"] = "given" if self.identity_provider else ""
         else:
             return self
-        missing = [name for name, value in required.items() if not value]
-        if missing:
-            raise ValueError(f"grant {self.grant!r} also needs {', '.join(missing)}")
+        missing_fields = [name for name, value in required.items() if not value]
+        if missing_fields:
+            raise ValueError(f"grant {self.grant!r} also needs {', '.join(missing_fields)}")
         return self
 
     @property

@@ -61,8 +61,8 @@ def searched(state: State) -> Mask | None:
 
 def _tools_of(index: Index, servers: Sequence[str]) -> Integers | None:
     """Return the positions of these servers' tools, or None without servers."""
-    places = [index.catalogue.places.get(server) for server in servers]
-    positions = [np.arange(span.start, span.stop) for span in places if span is not None]
+    spans = [index.catalogue.places.get(server) for server in servers]
+    positions = [np.arange(span.start, span.stop) for span in spans if span is not None]
     return np.concatenate(positions) if positions else None
 
 
@@ -83,11 +83,11 @@ def gate(state: State) -> bool:
         return True
     if state.gate_confidence < state.task.options.gate:
         return False
-    named = state.candidates.search.named
+    named_tools = state.candidates.search.named
     of_task = state.candidates.of_task
-    if named is None or not len(of_task.positions):
+    if named_tools is None or not len(of_task.positions):
         return True
-    return bool(of_task.positions[np.argmax(of_task.keyword)] in named)
+    return bool(of_task.positions[np.argmax(of_task.keyword)] in named_tools)
 
 
 def never(state: State) -> bool:

@@ -42,7 +42,7 @@ class Overlap:
         terms = [columns.words[row] for row in rarest_first.tolist()]
         self._words = [understood.words.get(term, term) for term in terms]
         self._order = list(dict.fromkeys(understood.words[term] for term in understood.terms))
-        self._fields = columns.held.take(positions, axis=1).take(rarest_first, axis=0).T
+        self._fields = columns.field_bits.take(positions, axis=1).take(rarest_first, axis=0).T
 
     @classmethod
     def of(cls, state: State, count: int) -> "Overlap":
@@ -68,10 +68,10 @@ class Overlap:
 
     def lacks(self, words: Collection[str]) -> list[list[str]]:
         """Return for each tool those of these words that it lacks, in the query's order."""
-        wanted = [word for word in self._order if word in words and word in self._words]
-        rows = [self._words.index(word) for word in wanted]
+        matched_words = [word for word in self._order if word in words and word in self._words]
+        rows = [self._words.index(word) for word in matched_words]
         is_missing = self._fields.take(rows, axis=1) == 0
-        return [list(compress(wanted, of_tool)) for of_tool in is_missing.tolist()]
+        return [list(compress(matched_words, of_tool)) for of_tool in is_missing.tolist()]
 
 
 def why(

@@ -189,7 +189,7 @@ def _within_conversation(
     limit = state.task.request.limit
     if not turns:
         return matches_of(state, overlap, limit), overlap.positions[:limit], ()
-    kept = keep_earlier(
+    with_earlier = keep_earlier(
         matches_of(state, overlap, len(overlap.positions)),
         _earlier(state),
         turns,
@@ -197,9 +197,9 @@ def _within_conversation(
         leans=state.task.leans,
         nothing_matches=nothing_matches,
     )
-    matches = kept.matches[:limit]
+    matches = with_earlier.matches[:limit]
     positions = [state.task.index.catalogue.positions[match.tool.key] for match in matches]
-    return matches, positions, offered_before(turns) if kept.same_topic else ()
+    return matches, positions, offered_before(turns) if with_earlier.same_topic else ()
 
 
 def _stage(state: State) -> Stage:

@@ -92,17 +92,17 @@ class Questions:
 
 async def _wait(call: PendingCall, timeout_s: float | None) -> None:
     """Wait until a call has ended, or asks its client. If its request is cancelled, so is the call."""
-    asked = asyncio.create_task(call.asker.asked.wait())
+    question = asyncio.create_task(call.asker.asked.wait())
     try:
         await asyncio.wait(
-            {call.task, asked}, return_when=asyncio.FIRST_COMPLETED, timeout=timeout_s
+            {call.task, question}, return_when=asyncio.FIRST_COMPLETED, timeout=timeout_s
         )
     except asyncio.CancelledError:
         call.task.cancel()
         await asyncio.wait({call.task})
         raise
     finally:
-        asked.cancel()
+        question.cancel()
 
 
 async def _with_asker(asker: ClientAsker, answer: Callable[[], Awaitable[R]]) -> R:

@@ -116,17 +116,17 @@ def _earlier_definitions(earlier: Stored | None, *, vectors: bool) -> dict[str, 
 
 
 def _read(
-    backend: Backend, owner: Manifest, wanted: Mapping[str, str], *, vectors: bool
+    backend: Backend, owner: Manifest, points_by_hash: Mapping[str, str], *, vectors: bool
 ) -> dict[str, _Definition]:
     """Read the owner's tools at these points, by hash. Damaged records are left out."""
-    if not wanted:
+    if not points_by_hash:
         return {}
-    ids = list(wanted.values())
+    ids = list(points_by_hash.values())
     records = backend.read(
         owner.tenant, lambda points: points.get(owner.collection, ids, vectors=vectors)
     )
     definitions: dict[str, _Definition] = {}
-    for hash_, point in wanted.items():
+    for hash_, point in points_by_hash.items():
         record = records.get(point)
         if record is None or (vectors and not has_vector(record)):
             continue

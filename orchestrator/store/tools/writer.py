@@ -88,25 +88,25 @@ class Writer:
     def _add_missing(self, tenant: str, start: "_Start", on_progress: Progress | None) -> list[str]:
         """Write the missing points in chunks, so that other writers get their turn in between. Return their drafts."""
         self._backend.check_version()
-        missing = start.missing
+        missing_tools = start.missing
         with self._backend.writing(tenant) as points:
             noted = drafts.note(
                 points, manifest_records.CATALOGUES, [(start.collection, start.added)]
             )
-        ids = list(missing)
-        written = 0
+        ids = list(missing_tools)
+        points_written = 0
         size = self._tool_points.chunk
         for chunk_start in range(0, len(ids), size):
             chunk = ids[chunk_start : chunk_start + size]
-            vectors = self._tool_points.embed([missing[point] for point in chunk])
+            vectors = self._tool_points.embed([missing_tools[point] for point in chunk])
             with self._backend.writing(tenant) as points:
                 for first in range(0, len(chunk), _BATCH):
                     rows = slice(first, first + _BATCH)
-                    batch = {point: missing[point] for point in chunk[rows]}
+                    batch = {point: missing_tools[point] for point in chunk[rows]}
                     self._tool_points.add(points, start.collection, batch, vectors.of(rows))
-                    written += len(batch)
+                    points_written += len(batch)
                     if on_progress is not None:
-                        on_progress(written, len(missing))
+                        on_progress(points_written, len(missing_tools))
         return noted
 
     def _finish(

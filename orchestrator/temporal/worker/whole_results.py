@@ -160,8 +160,8 @@ async def _fetched(tenant: str, encoded: str) -> str | None:
         return None
     try:
         payload = Payload.FromString(urlsafe_b64decode(encoded))
-        [kept] = await converter.decode([payload], [dict])
-        return str(kept["text"]) if kept["tenant"] == tenant else None
+        [stored] = await converter.decode([payload], [dict])
+        return str(stored["text"]) if stored["tenant"] == tenant else None
     except Exception as error:
         activity.logger.warning("a result could not be read from the external storage: %r", error)
         return None

@@ -197,10 +197,10 @@ async def _room(size: int) -> None:
     loop = asyncio.get_running_loop()
     while True:
         task = workflow.info().get_current_history_length()
-        sent = _SENT.get(loop, (0, 0))
-        sent = sent if sent[0] == task else (task, 0)
-        if not sent[1] or sent[1] + size <= MOST_SENT:
-            _SENT[loop] = task, sent[1] + size
+        task_and_bytes = _SENT.get(loop, (0, 0))
+        task_and_bytes = task_and_bytes if task_and_bytes[0] == task else (task, 0)
+        if not task_and_bytes[1] or task_and_bytes[1] + size <= MOST_SENT:
+            _SENT[loop] = task, task_and_bytes[1] + size
             return
         await workflow.sleep(timedelta(milliseconds=1))
 

@@ -265,11 +265,11 @@ class Steps:
         ), filled.tokens
 
     async def _call(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome, int]:
-        left = allowance - step.argument_tokens
-        if reason := self.budget.no_room(step.id, left):
+        tokens_left = allowance - step.argument_tokens
+        if reason := self.budget.no_room(step.id, tokens_left):
             return _end(step, StepStatus.REFUSED, reason), 0
         self._started += 1
-        call = replace(self._as_call(step, tool), max_result_tokens=max(1, left))
+        call = replace(self._as_call(step, tool), max_result_tokens=max(1, tokens_left))
         try:
             result = await call_tool(call, self.config)
             ended = _end(step, StepStatus.DONE)
@@ -332,9 +332,9 @@ class Steps:
 
     def _changed(self, step: Step) -> str:
         """Return the new description of a step's tool, if the tool has changed since the Decision."""
-        chosen = self._chosen(step)
+        offered_tool = self._chosen(step)
         present = self._present.get(step.id)
-        if present is None or chosen is None or present.hash == chosen.hash:
+        if present is None or offered_tool is None or present.hash == offered_tool.hash:
             return ""
         description = as_json(present.description)
         return f"the server has changed the tool since it was found. Its new description: {description}"
