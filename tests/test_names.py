@@ -3,8 +3,6 @@
 import pytest
 
 from orchestrator import McpConfig
-from orchestrator.common.keys import normal_name
-from orchestrator.records.request import within
 
 SPELLINGS = (
     "delete_repo",
@@ -21,10 +19,16 @@ SPELLINGS = (
 )
 
 
+def has(name: str, *patterns: str) -> bool:
+    """Return True if a profile with these patterns has a tool with this name."""
+    parsed = McpConfig.parse({"mcpServers": {"box": {"command": "box"}}, "profiles": {"own": {"tools": [*patterns]}}})
+    return parsed.profiles["own"].has(f"box:{name}")
+
+
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_an_exclusion_holds_for_every_spelling(name: str) -> None:
-    assert not within(f"box:{name}", ["!box:delete_*"])
-    assert not within(f"box:{name}", ["box:*", "!box:delete_repo"])
+    assert not has(name, "!box:delete_*")
+    assert not has(name, "box:*", "!box:delete_repo")
     entry = {"command": "box", "disabledTools": ["delete_repo"]}
     [spec] = McpConfig.parse({"mcpServers": {"box": entry}}).servers.values()
     assert not spec.lists(name)
@@ -32,7 +36,7 @@ def test_an_exclusion_holds_for_every_spelling(name: str) -> None:
 
 @pytest.mark.parametrize("name", SPELLINGS[1:])
 def test_an_inclusion_holds_as_it_is_written(name: str) -> None:
-    assert not within(f"box:{name}", ["box:delete_repo"])
+    assert not has(name, "box:delete_repo")
 
 
 _DEFAULT_IGNORABLE = (
@@ -46,11 +50,12 @@ def test_nothing_invisible_makes_another_name() -> None:
     for part in _DEFAULT_IGNORABLE.split():
         first, _, last = part.partition("-")
         for code in range(int(first, 16), int(last or first, 16) + 1):
-            assert normal_name(f"delete{chr(code)}_repo") == "delete_repo", hex(code)
-    assert normal_name("delete\u2800_repo") == "delete_repo"  # A Braille pattern without dots.
+            assert not has(f"delete{chr(code)}_repo", "!box:delete_repo"), hex(code)
+    assert not has("delete\u2800_repo", "!box:delete_repo")  # A Braille pattern without dots.
 
 
 def test_other_names_stay_apart() -> None:
     names = ["delete_repo", "delete_repos", "undelete_repo", "l\u00f6schen", "\u5220\u9664"]
-    assert len({normal_name(name) for name in names}) == len(names)
-    assert within("box:read_repo", ["!box:delete_*"])
+    for name in names:
+        assert [other for other in names if not has(other, f"!box:{name}")] == [name]
+    assert has("read_repo", "!box:delete_*")

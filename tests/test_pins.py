@@ -1,6 +1,7 @@
 """Pins: a definition that changed to do more waits until a person accepts it, however it arrives."""
 
 import asyncio
+import getpass
 import json
 import re
 from collections.abc import AsyncIterator
@@ -12,12 +13,10 @@ from typing import Any
 import pytest
 
 from orchestrator import Annotations, Approve, Router, Tool
-from orchestrator.common.tenant import os_user
 from orchestrator.trust.approval_rules import needs_approval
-from orchestrator.trust.audit import Audit
 from orchestrator.trust.definition_changes import quarantined
 from tests.catalogues import taking, tool
-from tests.command_line import Run, digest_at_terminal, trusting
+from tests.command_line import Run, audited, digest_at_terminal, trusting
 from tests.redefined import Redefined
 from tests.servers.start import config, text_of
 from tests.test_serve_approvals import asking
@@ -324,9 +323,9 @@ def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(
     rug.lists(PULLED)
     rug.sync()
     asyncio.run(accept_on_its_page(rug, tmp_path))
-    *_, accepted = Audit(tmp_path / "audit").read()
+    *_, accepted = audited(tmp_path / "audit")
     assert (accepted["event"], accepted["tool"]) == ("acceptance", "web:look")
-    assert accepted["actor"] == f"{os_user()} (toolroute ui)", "the line names the person"
+    assert accepted["actor"] == f"{getpass.getuser()} (toolroute ui)", "the line names the person"
 
 
 async def accept_on_its_page(rug: Rug, folder: Path) -> None:

@@ -243,7 +243,7 @@ import asyncio, sys
 from tests.decisions import NOW
 from tests.runner import Serve
 from tests.running import SERVERS, TENANT, plugin_over
-from orchestrator.records.call import ToolCall
+from orchestrator import ToolCall
 
 async def main():
     plugin = plugin_over()

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from orchestrator import Catalogue, Connections, Relation, Router, RouteRequest, Tool
-from orchestrator.cli import cli
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.index.index import Index
+from tests.command_line import Run
 from tests.gateway import serving
 from tests.redefined import Redefined
 from tests.servers.byhand import tool as definition
@@ -141,12 +140,12 @@ async def test_serve_calls_a_tool_by_its_former_name_and_says_so(tmp_path: Path)
     assert served.notes[-1].startswith("the tool web:sign_in was renamed to web:log_in")
 
 
-def test_the_graph_is_shown_of_a_tool_a_server_and_all(tmp_path: Path) -> None:
+def test_the_graph_is_shown_of_a_tool_a_server_and_all(tmp_path: Path, toolroute: Run) -> None:
     (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, RECORDS)))
 
     def shown(*arguments: str) -> str:
-        result = CliRunner().invoke(cli, ["tools", "graph", "--catalogue", str(tmp_path), *arguments])
-        assert result.exit_code == 0, result.output
+        result = toolroute("tools", "graph", "--catalogue", tmp_path, *arguments)
+        assert result.exit_code == 0, result.stderr
         return result.stdout
 
     assert '["shop:order_pizza"]' in shown("shop:order_pizza").splitlines()[1]
@@ -154,5 +153,5 @@ def test_the_graph_is_shown_of_a_tool_a_server_and_all(tmp_path: Path) -> None:
     found = json.loads(shown("shop", "-o", "json"))
     assert {edge["source"].partition(":")[0] for edge in found["edges"]} == {"shop"}
     assert '["net:power"]' in shown("net:far")
-    wrong = CliRunner().invoke(cli, ["tools", "graph", "--catalogue", str(tmp_path), "shop:order_piza"])
-    assert "did you mean shop:order_pizza" in str(wrong.exception)
+    wrong = toolroute("tools", "graph", "--catalogue", tmp_path, "shop:order_piza")
+    assert "did you mean shop:order_pizza" in wrong.stderr

@@ -11,7 +11,6 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.types import EmbeddedResource
 
-from orchestrator.server.uris import shown_uri, split_uri
 from tests.gateway import serving
 from tests.servers.start import config, entry, text_of
 
@@ -59,11 +58,11 @@ async def test_ten_megabytes_of_meta_are_refused(tmp_path: Path) -> None:
         assert not (await client.call_tool("call_tool", META)).is_error
 
 
-@pytest.mark.parametrize("uri", ["skill://pdf/SKILL.md", "ui://clock/app.html"])
-def test_a_skill_keeps_its_scheme(uri: str) -> None:
-    shown = shown_uri("my server", uri)
-    assert shown.partition("://")[0] == uri.partition("://")[0]
-    assert split_uri(shown) == ("my server", uri)
+async def test_an_app_of_a_server_with_any_name_keeps_its_scheme(tmp_path: Path) -> None:
+    async with serving(tmp_path, config(**{"my clock": entry("clock.py")})) as served, served.client() as client:
+        [app] = [resource.uri for resource in (await client.list_resources()).resources if "app.html" in resource.uri]
+        assert app.startswith("ui://")
+        assert "<h1>clock</h1>" in str((await client.read_resource(app)).contents[0])
 
 
 @pytest.mark.parametrize("settings", [{"mimeTypes": ["text/html;profile=of-this-host"]}, None])

@@ -19,10 +19,8 @@ from mcp import Client, MCPError, stdio_client
 from mcp.types import Implementation
 
 from orchestrator import Store
-from orchestrator.errors import InvalidConfig
 from orchestrator.server import stdio
 from orchestrator.server.http.app import serve_http
-from orchestrator.server.http.bearer_tokens import BearerTokens
 from tests.command_line import Run
 from tests.serve_program import (
     TOKENS,
@@ -32,7 +30,6 @@ from tests.serve_program import (
     over_http,
     states_of,
     write_servers,
-    write_tokens,
 )
 from tests.servers.real import python_entry
 from tests.servers.start import HERE, alive, entry, text_of
@@ -70,8 +67,14 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
 
 
 @pytest.mark.slow
-async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file: Path) -> None:
-    async with over_http(file, "--tokens", str(write_tokens(file.parent))) as (url, process):
+async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRST_TOKEN", TOKENS["org:1"])
+    tokens = file.with_name("tokens.json")
+    given = json.dumps({**TOKENS, "org:1": "${FIRST_TOKEN}"})
+    tokens.write_text(given, encoding="utf-8-sig")  # As Notepad writes it.
+    async with over_http(file, "--tokens", str(tokens)) as (url, process):
         async with client_of(url, "org:1") as one, client_of(url, "org:2") as two:
             await one.call_tool("search", {"query": "process id", "limit": 3})
             pids = [text_of(await one.call_tool("call_tool", {"tool": "quick:pid"}))]
@@ -112,6 +115,7 @@ async def test_a_new_token_is_printed_and_strangers_hosts_and_origins_are_refuse
             for headers, status in (
                 ({}, 401),
                 ({"authorization": "Bearer wrong"}, 401),
+                ({"authorization": "Bearer"}, 401),
                 ({"authorization": f"Basic {TOKENS['local']}"}, 401),
                 ({**good, "host": "evil.example"}, 421),
                 ({**good, "host": "127.0.0.1.evil.example:80"}, 421),
@@ -259,17 +263,12 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
         ('{"org:1": 7}', "token: Input should be a valid string, but it is a number"),
     ],
 )
-def test_unusable_token_files_are_refused_and_show_no_token(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "tokens.json"
-    path.write_text(content)
-    with pytest.raises(InvalidConfig, match=message) as caught:
-        BearerTokens.read(path, {})
-    assert "0123456789abcdef" not in str(caught.value)
-
-
-async def test_a_token_from_the_environment_names_its_tenant(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
-    path.write_text('{"org:1": "${T}"}', encoding="utf-8-sig")  # As Notepad writes it.
-    tokens = BearerTokens.read(path, {"T": TOKENS["org:1"]})
-    assert (await tokens.verify_token(TOKENS["org:1"])).client_id == "org:1"  # type: ignore[union-attr]
-    assert await tokens.verify_token("") is None
+def test_unusable_token_files_are_refused_and_show_no_token(
+    file: Path, toolroute: Run, content: str, message: str
+) -> None:
+    tokens = file.with_name("tokens.json")
+    tokens.write_text(content)
+    ran = toolroute("serve", "--transport", "http", "--tokens", tokens, "--config", file)
+    assert ran.exit_code == 2
+    assert message in ran.stderr
+    assert "0123456789abcdef" not in ran.stderr

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.responses import Response
@@ -12,7 +13,6 @@ from starlette.types import Receive, Scope, Send
 
 from orchestrator import Options, Router, Source, Store, Tool
 from orchestrator.errors import InvalidInput, StoreUnavailable
-from orchestrator.store.store import Stored
 from tests.catalogues import keys, tool
 from tests.command_line import Run
 from tests.loopback import served
@@ -26,7 +26,7 @@ class HeldStore(Store):
 
     gate = threading.Event()
 
-    def load(self, tenant: str, version: str = "") -> Stored:
+    def load(self, tenant: str, version: str = "") -> Any:
         self.gate.wait(150)
         return super().load(tenant, version)
 

@@ -16,13 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from orchestrator import Catalogue, Outcome, Router, Store, Use
-from orchestrator.cli import cli
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.runtime import index_file
 from tests.catalogues import tool
+from tests.command_line import Run
 from tests.stores import EXPERIENCE, FILES, MAIL, SHARED, TOOLS, file_of, folder_name, folder_of, shipped
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -259,7 +258,7 @@ def _apart(mounts: str, code: str, *arguments: object) -> "subprocess.CompletedP
 
 READ = """
 import sys
-from orchestrator.store.store import Store
+from orchestrator import Store
 from tests.stores import shipped
 print(len(Store(sys.argv[1], embedder=shipped()).load("org:a").tools))
 """
@@ -277,7 +276,7 @@ def test_a_read_only_folder_is_read_and_a_write_says_why_not(store: Store) -> No
 FILL = """
 import os, sys
 from orchestrator.errors import StoreUnavailable
-from orchestrator.store.store import Store
+from orchestrator import Store
 from tests.catalogues import tool
 from tests.stores import MAIL, shipped
 
@@ -368,7 +367,7 @@ def test_what_is_no_file_in_a_files_place_holds_nobody_up(name: str, odd: str, s
 
 
 @pytest.mark.parametrize("name", ["file cut", "file of something else", "tables gone"])
-def test_damaged_experience_is_named_and_forgetting_it_mends_it(name: str, store: Store) -> None:
+def test_damaged_experience_is_named_and_forgetting_it_mends_it(name: str, store: Store, toolroute: Run) -> None:
     done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
     vectors = shipped().embed(["send it"])
     many = [replace(done, id=str(number)) for number in range(60)]
@@ -384,8 +383,8 @@ def test_damaged_experience_is_named_and_forgetting_it_mends_it(name: str, store
             use()
     assert file_of(store, "org:a", EXPERIENCE).read_bytes() == left
     assert len(store.load("org:a").tools) == 6
-    command = ["experience", "forget", "--all", "--store", store.location, "--organization", "a"]
-    assert CliRunner().invoke(cli, command).exit_code == 0
+    command = ("experience", "forget", "--all", "--store", store.location, "--organization", "a")
+    assert toolroute(*command).exit_code == 0
     assert store.outcomes.read("org:a").outcomes == ()
     store.outcomes.add("org:a", [done], vectors, 90)
     assert store.outcomes.read("org:a").outcomes == (done,)

@@ -22,7 +22,7 @@ WRITER = """
 import sys, time
 from tests.stores import by_server, shipped
 from tests.test_store_processes import edition
-from orchestrator.store.store import Store
+from orchestrator import Store
 
 store = Store(sys.argv[1], embedder=shipped(), timeout_s=30)
 print("ready", flush=True)
@@ -35,7 +35,7 @@ SYNCER = """
 import sys
 from tests.catalogues import tool
 from tests.stores import shipped
-from orchestrator.store.store import Store
+from orchestrator import Store
 
 store = Store(sys.argv[1], embedder=shipped(), timeout_s=30)
 for number in range(4):
@@ -46,7 +46,7 @@ NOTER = """
 import sys
 from tests.catalogues import tool
 from tests.stores import shipped
-from orchestrator.store.store import Store
+from orchestrator import Store
 
 store = Store(sys.argv[1], embedder=shipped(), timeout_s=60)
 store.servers("org:1")

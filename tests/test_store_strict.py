@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from orchestrator import Connections, Outcome, Store, Use
-from orchestrator.cli import cli
+from orchestrator import Outcome, Store, Use
 from orchestrator.errors import StoreUnavailable
-from orchestrator.mcp.sync import sync
 from tests.catalogues import tool, write_tools
+from tests.command_line import Run, command
 from tests.qdrant_front import QdrantFront, Strict, qdrant_front
-from tests.servers.start import config, free_port, running
+from tests.serve_program import write_servers
+from tests.servers.start import free_port, running
 from tests.stores import FILES, MAIL, by_server, shipped
 
 TOOLS = [tool(f"s{number % 4}:do_{number}", f"Does thing {number}") for number in range(440)]
@@ -31,11 +30,7 @@ def store(front: QdrantFront) -> Store:
     return store
 
 
-def toolroute(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, [*map(str, arguments)], catch_exceptions=False)
-
-
-def test_an_import_of_a_change_exits_with_0(front: QdrantFront, tmp_path: Path) -> None:
+def test_an_import_of_a_change_exits_with_0(front: QdrantFront, tmp_path: Path, toolroute: Run) -> None:
     file = write_tools(tmp_path / "tools.jsonl", [*MAIL, *FILES])
     assert toolroute("tools", "import", file, "--store", front.url).exit_code == 0
     changed = write_tools(file, [*MAIL[:1], tool("mail:search_inbox", "Look for messages"), *FILES])
@@ -43,19 +38,18 @@ def test_an_import_of_a_change_exits_with_0(front: QdrantFront, tmp_path: Path) 
     assert (done.exit_code, done.stderr) == (0, "")
 
 
-async def test_a_sync_of_four_servers_stores_all(front: QdrantFront) -> None:
+async def test_a_sync_of_four_servers_stores_all(front: QdrantFront, tmp_path: Path) -> None:
     port = free_port()
     names = ("one", "two", "three", "four")
     server = {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
-    store = Store(front.url, embedder=shipped())
-    async with running("plain.py", port), Connections(config(**dict.fromkeys(names, server))) as servers:
+    file = write_servers(tmp_path / "mcp.json", **dict.fromkeys(names, server))
+    async with running("plain.py", port):
         for _ in range(2):
-            report = await sync(servers, store, "local")
-            assert report.exit_code == 0, report
-    assert store.servers("local").keys() == set(names)
+            await command("tools", "sync", file, "--store", front.url)
+    assert Store(front.url, embedder=shipped()).servers("local").keys() == set(names)
 
 
-def test_a_removed_server_is_gone(front: QdrantFront, tmp_path: Path) -> None:
+def test_a_removed_server_is_gone(front: QdrantFront, tmp_path: Path, toolroute: Run) -> None:
     file = write_tools(tmp_path / "tools.jsonl", [*MAIL, *FILES])
     toolroute("tools", "import", file, "--store", front.url)
     assert toolroute("tools", "remove", "mail", "--store", front.url).exit_code == 0
@@ -105,7 +99,7 @@ def test_a_refusal_has_the_servers_own_sentence(store: Store, monkeypatch: pytes
         store.replace_server("org:1", "s1", [])
 
 
-def test_all_collections_are_created_by_one_command(front: QdrantFront) -> None:
+def test_all_collections_are_created_by_one_command(front: QdrantFront, toolroute: Run) -> None:
     done = toolroute("store", "create", "--replication", "2", "--store", front.url)
     assert "5 collections created" in done.stdout
     assert set(front.engine.replicas.values()) == {2}
