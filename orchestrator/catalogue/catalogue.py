@@ -11,6 +11,7 @@ from typing import Any, Self
 from orchestrator.common.digests import digest
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import reading
+from orchestrator.common.keys import key_of
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.records.tool import Annotations, CatalogueVersion, Tool, altered
 
@@ -173,6 +174,15 @@ class Catalogue:
         for derived in ("_replaced", "fingerprint"):
             vars(catalogue).pop(derived, None)
         return catalogue
+
+
+def in_order(tools: Iterable[Tool]) -> Catalogue:
+    """Return a catalogue of tools that were in one before: ordered by server and name, each key once."""
+    catalogue = Catalogue()
+    catalogue.tools = tuple(tools)
+    keys = [key_of(tool.server, tool.name) for tool in catalogue.tools]
+    catalogue.positions = dict(zip(keys, count()))
+    return catalogue
 
 
 def _from_records(records: Iterable[Any]) -> Iterator[Tool]:

@@ -16,6 +16,7 @@ GENERIC = frozenset(
     "mcp server servers remote api apis connector connectors integration plugin tool tools service com io".split()
 )
 """Words of server names that do not identify a server by themselves."""
+_NO_ALIASES = GENERIC | STOP_WORDS
 
 
 class ServerIndex:
@@ -44,8 +45,8 @@ class ServerIndex:
         common = everyday() | STOP_WORDS
         words_of_names = set(" ".join(self.named).split())
         described = common | words_of_names.intersection(used)
-        self.everyday = frozenset(alias for alias in self.named if _consists_of(alias, common))
         self.ordinary = frozenset(alias for alias in self.named if _consists_of(alias, described))
+        self.everyday = frozenset(alias for alias in self.ordinary if _consists_of(alias, common))
 
     def _add(self, alias: str, server: str) -> None:
         words = alias.split(" ")
@@ -84,7 +85,7 @@ class ServerIndex:
 
 def _consists_of(alias: str, words: frozenset[str]) -> bool:
     """Return True if each word of a name is one of these words, or has one or two letters."""
-    return words.issuperset(word for word in alias.split() if len(word) > 2)
+    return all(word in words or len(word) <= 2 for word in alias.split())
 
 
 @cache
@@ -99,13 +100,11 @@ def aliases(server: str) -> set[str]:
     """Return the names a server goes by: in full, without "mcp", "remote" and the like, and without its owner."""
     names = {server.lower()}
     _, _, without_owner = server.rpartition("/")
-    for name in (server, without_owner):
+    for name in {server, without_owner}:
         plain = _NO_NAME.sub(" ", spaced(name.replace("@", " ")))
         words = plain.lower().split()
         specific_words = [word for word in words if word not in GENERIC]
         for alias_words in (words, specific_words):
             names.add(" ".join(alias_words))
             names.add("".join(alias_words))
-    names -= GENERIC
-    names -= STOP_WORDS
-    return {name for name in names if name.strip() and not name.isdigit()}
+    return {name for name in names - _NO_ALIASES if name.strip() and not name.isdigit()}

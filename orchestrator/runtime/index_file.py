@@ -2,7 +2,7 @@
 
 The file has NumPy arrays, and two of them are JSON in UTF-8, so nothing in it can run:
 
-    head        {"key": "...", "version": "...", "tools": [[...]], "terms": ["refund", ...], ...}
+    head        {"key": "...", "version": "...", "tools": [["stripe", ...], ["refund", ...], ...], "terms": [...], ...}
     documents   compressed: [[["give", "money"], "refund", ["charge"], false, false], ...], one row for each tool
     terms, fields, twins, sizes, vectors, deprecation_factor
 
@@ -15,17 +15,19 @@ import json
 import os
 import time
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from functools import cache, partial
 from hashlib import sha256
+from itertools import repeat, starmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.catalogue import in_order
 from orchestrator.common.regular import regular
 from orchestrator.index.always import Capability
 from orchestrator.index.bm25 import Corpus
@@ -60,7 +62,7 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
     head = {
         "key": _key(embedder),
         "version": stored.version,
-        "tools": [_row(tool) for tool in stored.tools],
+        "tools": _columns(stored.tools),
         "terms": list(reading.corpus.ids),
         "words": sorted(reading.words),
         "actions": sorted(reading.actions),
@@ -121,7 +123,7 @@ def load(
             head = json.loads(arrays["head"].tobytes())
             if head["key"] != _key(embedder):
                 return None
-            catalogue = Catalogue([_tool(row) for row in head["tools"]])
+            catalogue = in_order(_tools(head["tools"]))
             reading = _reading(head, arrays)
             vectors = arrays.get("vectors")
             index = Index(catalogue, capabilities, vectors, absent=unlisted, reading=reading)
@@ -184,7 +186,7 @@ def _reading(head: Mapping[str, Any], arrays: Any) -> Reading:
         terms=arrays["terms"].astype(np.int64),
         runs=np.arange(len(fields)).repeat(fields),
         weights=tuple(FIELD_WEIGHTS.values()),
-        size=len(head["tools"]),
+        size=len(head["tools"][0]),
     )
     return Reading(
         corpus=corpus,
@@ -196,30 +198,36 @@ def _reading(head: Mapping[str, Any], arrays: Any) -> Reading:
     )
 
 
-def _row(tool: Tool) -> list[Any]:
-    values = [getattr(tool, name) for name in _FIELDS]
-    return [
-        *values[:7],
-        astuple(tool.annotations),
-        tool.hash,
-        [astuple(relation) for relation in tool.relations],
-        tool.title,
-    ]
+def _columns(tools: Sequence[Tool]) -> list[list[Any]]:
+    """Return a column of values for each field of the tools."""
+    values: dict[str, list[Any]] = {
+        name: [getattr(tool, name) for tool in tools] for name in _FIELDS
+    }
+    values["annotations"] = [astuple(annotations) for annotations in values["annotations"]]
+    values["relations"] = [[astuple(relation) for relation in own] for own in values["relations"]]
+    return list(values.values())
 
 
-def _tool(row: list[Any]) -> Tool:
-    """Return the tool of a row. It was checked when it was saved. Checking it again would take half of the time."""
-    values = dict(zip(_FIELDS, row, strict=True))
-    values["kind"] = _KINDS[values["kind"]]
-    values["keywords"] = tuple(values["keywords"])
-    values["annotations"] = _annotations(*values["annotations"])
-    values["relations"] = tuple(
-        [Relation(to=to, type=type_, weight=weight) for to, type_, weight in values["relations"]]
-    )
-    tool = object.__new__(Tool)
-    for put, value in zip(_PUT, values.values(), strict=True):
-        put(tool, value)
-    return tool
+def _tools(columns: Sequence[Sequence[Any]]) -> list[Tool]:
+    """Return the tools of these columns. They were checked when they were saved.
+
+    One field of all tools is set at a time. To make one tool after the other takes three times as long.
+    """
+    values = dict(zip(_FIELDS, columns, strict=True))
+    values["kind"] = [_KINDS[kind] for kind in values["kind"]]
+    values["keywords"] = list(map(tuple, values["keywords"]))
+    values["annotations"] = list(starmap(_annotations, values["annotations"]))
+    values["relations"] = list(map(_relations, values["relations"]))
+    tools = list(map(object.__new__, repeat(Tool, len(values["hash"]))))
+    for put, column in zip(_PUT, values.values(), strict=True):
+        if len(column) != len(tools):
+            raise ValueError("the columns have different lengths")
+        deque(map(put, tools, column), maxlen=0)
+    return tools
+
+
+def _relations(rows: Sequence[Sequence[Any]]) -> tuple[Relation, ...]:
+    return tuple([Relation(to=to, type=type_, weight=weight) for to, type_, weight in rows])
 
 
 @cache
