@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from orchestrator.common.json_size import JsonSize
+from orchestrator.common.json_input import JsonSize
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,6 @@
-"""Strict reading of the JSON that people and models write, with messages about unreadable files and records."""
+"""Strict reading of the JSON that people and models write, with messages about unreadable files and records, and the
+number of values in a message before it is decoded.
+"""
 
 import json
 import re
@@ -208,3 +210,34 @@ def slip(names: Collection[str], fields: Mapping[str, str], what: str = "field")
         if similar and fields[similar] not in present:
             return f"unknown {what} {str(name)!r}: did you mean {similar!r}?"
     return ""
+
+
+class JsonSize:
+    """Counts the values of a message, piece by piece, before it is decoded.
+
+    A decoded value takes up to 100 times its bytes.
+
+    Attributes:
+        brackets: The lists and objects.
+        commas: The commas outside of texts.
+        quotes: The quotes of texts.
+    """
+
+    def __init__(self) -> None:
+        self.brackets = 0
+        self.commas = 0
+        self.quotes = 0
+        self._begun = b""  # A backslash that escapes the first byte of the next piece.
+
+    def add(self, piece: bytes) -> None:
+        """Count a piece of the message."""
+        piece = self._begun + piece
+        backslashes = len(piece) - len(piece.rstrip(b"\\"))
+        self._begun = b"\\" * (backslashes % 2)
+        whole = piece.removesuffix(self._begun)
+        without_escapes = whole.replace(rb"\\", b"").replace(rb"\"", b"")
+        parts = without_escapes.split(b'"')
+        outside_of_texts = b"".join(parts[self.quotes % 2 :: 2])
+        self.quotes += len(parts) - 1
+        self.brackets += outside_of_texts.count(b"[") + outside_of_texts.count(b"{")
+        self.commas += outside_of_texts.count(b",")

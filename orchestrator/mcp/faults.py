@@ -4,8 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
-from orchestrator.common.json_input import first_problem
-from orchestrator.common.json_size import JsonSize
+from orchestrator.common.json_input import JsonSize, first_problem
 from orchestrator.common.lines import one_line
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
