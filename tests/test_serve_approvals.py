@@ -205,6 +205,16 @@ async def test_a_question_escapes_what_cannot_be_seen(tmp_path: Path) -> None:
     assert all(part in message for part in ('"path": "/etc/passwd"', "\\u202e", "\\u200b"))
 
 
+@pytest.mark.parametrize("unseen", ["\ufe0f\U000e0141", "\u3164\u115f", "\u2800", "\u034f", " " * 3_000])
+async def test_a_question_shows_selectors_fillers_and_wide_gaps(unseen: str, tmp_path: Path) -> None:
+    arguments = {"note": f"safe{unseen}delete everything"}
+    async with asking(tmp_path, "auto", ("decline", {})) as (client, asked, _):
+        await client.call_tool("call_tool", {"tool": "quick:pid", "arguments": arguments})
+    message = asked[0].message
+    assert unseen not in message
+    assert json.JSONDecoder().raw_decode(message[message.index("{") :])[0] == arguments
+
+
 async def test_where_the_client_cannot_ask_the_user_is_told_how_to_allow_the_tool(tmp_path: Path) -> None:
     async with asking(tmp_path, "legacy") as (client, _, served):
         said = text_of(await client.call_tool(**add()))

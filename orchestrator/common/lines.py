@@ -13,6 +13,17 @@ _SIGNS = {
     *range(0x2066, 0x206A),
     *range(0xD800, 0xE000),
 }
+_UNSEEN = frozenset(
+    (
+        *("\u034f", "\u115f", "\u1160", "\u17b4", "\u17b5", "\u2800", "\u3164", "\uffa0"),
+        *map(chr, range(0x180B, 0x1810)),
+        *map(chr, range(0xFE00, 0xFE10)),
+        *map(chr, range(0xE0100, 0xE01F0)),
+    )
+)
+"""Characters without a shape that Python calls printable: joiners, fillers, and selectors, which can hold a text."""
+_WIDE_GAP = re.compile(r"(?<=\S) {9,}")
+"""Blanks that push what follows out of sight. The blanks at the beginning of a line are an indentation."""
 _TERMINAL_CODE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\^_]"
 )
@@ -58,6 +69,17 @@ def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
         text = dump(json.loads(dump(value), parse_constant=lambda _: None))
     escapes: dict[int, str] = {}
     for sign in set(text):
-        if not sign.isprintable() and sign != "\n":
+        if sign in _UNSEEN or (not sign.isprintable() and sign != "\n"):
             escapes[ord(sign)] = json.dumps(sign)[1:-1]
     return text.translate(escapes)
+
+
+def shown_json(value: Any, *, indent: int | None = None) -> str:
+    """Return JSON for a person who approves a call: as `as_json`, with the blanks of a wide gap escaped, too.
+
+    Args:
+        value: The value.
+        indent: The number of blanks for each level. None: one line.
+    """
+    text = as_json(value, indent=indent)
+    return _WIDE_GAP.sub(lambda gap: "\\u0020" * len(gap.group()), text)

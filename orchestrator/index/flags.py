@@ -20,8 +20,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
-from orchestrator.index.text import STOP_WORDS, spaced
+from orchestrator.index.text import STOP_WORDS, identifiers_spaced, spaced
 from orchestrator.records.tool import Tool, altered, remember_suspicions
 
 VOUCHED = "reviewed"
@@ -118,13 +119,15 @@ _ORDER_PARTS = (
     "disregard",
     "override",
     "user",
-    "using this tool",
-    "system prompt",
-    "other tools",
+    "usingthistool",
+    "systemprompt",
+    "othertools",
 )
-"""Every order has one of these parts. Few texts do, and looking for a part is ten times as fast as for an order."""
-_JOINTS = str.maketrans("_-", "  ")
-"""Names, URIs and choices give an order with these characters in place of blanks."""
+"""Every order has one of these parts, without the characters between its words. Few texts do, and looking for a part is
+ten times as fast as for an order."""
+_BETWEEN_WORDS = {ord(char): None for char in " \t\n\r!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"}
+_OTHER_JOINTS = re.compile(r"[^\w\s'’.,:;!?]+")
+"""Signs that a text has in place of blanks, such as the stars of a word in bold."""
 
 
 def suspects(tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
@@ -279,10 +282,18 @@ def _tag(text: str) -> str:
 
 def _order(text: str) -> str:
     """Return the first order of a text that is not quoted, or ""."""
-    unquoted = _QUOTED.sub(_without_words, text).translate(_JOINTS)
-    lowered = unquoted.lower()
-    has_part = any(part in lowered for part in _ORDER_PARTS)
-    return _first(_ORDERS, unquoted) if has_part else ""
+    plain = unquote(text) if "%" in text else text
+    unquoted = _QUOTED.sub(_without_words, plain)
+    letters = unquoted.lower().translate(_BETWEEN_WORDS)
+    if not any(part in letters for part in _ORDER_PARTS):
+        return ""
+    orders = (_first(_ORDERS, _as_words(sentence)) for sentence in _sentences(unquoted))
+    return next(filter(None, orders), "")
+
+
+def _as_words(sentence: str) -> str:
+    """Return a sentence with a blank between its words: names, URIs and choices give an order without blanks."""
+    return identifiers_spaced(_OTHER_JOINTS.sub(" ", sentence))
 
 
 def _order_about(objects: re.Pattern[str], order: re.Pattern[str], text: str) -> str:

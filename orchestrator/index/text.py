@@ -285,7 +285,12 @@ _BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-./:{}
 @lru_cache(maxsize=20_000)
 def spaced(identifier: str) -> str:
     """Return an identifier as words: `getUser_profile-v2` is "get User profile v2"."""
-    return " ".join(_BREAKS.sub(" ", identifier).split())
+    return identifiers_spaced(identifier)
+
+
+def identifiers_spaced(text: str) -> str:
+    """Return a text with its identifiers as words. A text may be long, so it is not remembered as `spaced` is."""
+    return " ".join(_BREAKS.sub(" ", text).split())
 
 
 def card(tool: Tool) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from mcp import MCPError
 from mcp.types import CallToolRequestParams, ElicitRequest, ElicitRequestFormParams
 
-from orchestrator.common.lines import as_json
+from orchestrator.common.lines import as_json, shown_json
 from orchestrator.common.recent import Recent
 from orchestrator.errors import ToolrouteError
 from orchestrator.index.flags import QUARANTINED
@@ -94,7 +94,7 @@ class _Question:
     @property
     def call(self) -> str:
         """The call with all its arguments. Invisible characters are escaped."""
-        return f"{self.key} with {as_json(dict(self.arguments))}"
+        return f"{self.key} with {shown_json(dict(self.arguments))}"
 
     @property
     def text(self) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from orchestrator.common.lines import as_json, plain
+from orchestrator.common.lines import plain, shown_json
 
 FOLDER = Path(__file__).parent
 
@@ -28,7 +28,7 @@ def environment() -> Environment:
     templates.filters |= {
         "percent": percent,
         "path": partial(quote, safe="", errors="replace"),
-        "exact": partial(as_json, indent=2),
+        "exact": partial(shown_json, indent=2),
         "minute": lambda at: f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}",
         "day": lambda at: f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}",
     }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchestrator.cli.shared.output import note
 from orchestrator.cli.trust.consent import is_at_terminal
-from orchestrator.common.lines import as_json
+from orchestrator.common.lines import shown_json
 from orchestrator.records.call import Approve
 from orchestrator.records.plan import Step
 from orchestrator.records.run import RunRequest, RunResult, StepOutcome, StepStatus
@@ -42,7 +42,7 @@ def _note_step_to_approve(
     if not outcome.digest and not needs_approval(tool, Approve(request.approve)):
         return ""
     arguments = outcome.arguments or step.arguments
-    call = f"{step.tool} with {as_json(arguments)}"
+    call = f"{step.tool} with {shown_json(arguments)}"
     if step.late and outcome.status is StepStatus.SKIPPED:
         note(f"{step.id} will need approval after a model has completed its arguments: {call}")
         return ""

@@ -11,7 +11,7 @@ import click
 
 from orchestrator.cli.shared.output import note
 from orchestrator.cli.trust.audit import audited
-from orchestrator.common.lines import as_json, inline, one_line
+from orchestrator.common.lines import inline, one_line, shown_json
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.records.run import Approval, StepOutcome, StepProgress, StepStatus
 from orchestrator.trust.audit import of_step
@@ -196,7 +196,7 @@ def step_line(step: StepProgress | StepOutcome) -> str:
 
 
 def _question(step: StepProgress) -> str:
-    arguments = as_json(step.arguments)
+    arguments = shown_json(step.arguments)
     return f"{step.step} {step.task!r}: may {step.tool} be called with {arguments}?"
 
 

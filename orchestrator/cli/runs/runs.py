@@ -15,7 +15,7 @@ from orchestrator.cli.shared.output import console, counted, dim, lines, note, p
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
 from orchestrator.cli.trust.consent import is_at_terminal, without_digests
-from orchestrator.common.lines import as_json
+from orchestrator.common.lines import shown_json
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.records.run import Approval, Progress
@@ -123,7 +123,7 @@ def _print_run(client: RunClient, run: Listed, progress: Progress | None) -> Non
     print_table(("step", "task", "tool", "status"), rows)
     for step in progress.steps:
         if step.digest:
-            call = f"{step.step} waits for approval: {step.tool} with {as_json(step.arguments)}"
+            call = f"{step.step} waits for approval: {step.tool} with {shown_json(step.arguments)}"
             if is_at_terminal():
                 command = client.command("approve", run.id, f"{step.step}={step.digest}")
             else:
