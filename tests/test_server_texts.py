@@ -14,7 +14,7 @@ from mcp.types import PromptReference
 from orchestrator import Approve, Match
 from orchestrator.mcp.listing.offers import Offer
 from orchestrator.server.search_answer import matches_shown
-from orchestrator.trust.server_texts import error_for_model
+from orchestrator.trust.server_texts import error_for_model, progress_for_model
 from tests.catalogues import tool
 from tests.gateway import serving
 from tests.servers.start import config, entry
@@ -73,6 +73,24 @@ async def test_no_unmarked_order_of_a_server_reaches_a_model(tmp_path: Path) -> 
             assert not re.search("(?i)ignore.all.previous", unmarked), f"{name}: {told}"
         assert "hostile:add" in str(await _told(client, "prompts"))
         assert "memo://a" in str(await _told(client, "resources"))
+
+
+async def test_a_call_whose_answer_was_lost_is_told_without_the_output_of_its_process(tmp_path: Path) -> None:
+    async with (
+        serving(tmp_path, config(hostile=entry("hostile.py"))) as gateway,
+        gateway.client("local", Approve.NEVER) as client,
+    ):
+        lost = str(await client.call_tool("call_tool", {"tool": "hostile:die", "arguments": {}}))
+    assert "check the effect before you call it again" in lost
+    assert "revious" not in lost
+
+
+def test_words_about_progress_that_act_on_their_reader_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    assert progress_for_model("half of it") == "half of it"
+    with caplog.at_level(logging.WARNING):
+        assert progress_for_model(f"half of it. {ORDER}") == ""
+    assert ORDER in caplog.text
+    assert progress_for_model(1_000_000 * "x") == 1_000 * "x"
 
 
 async def test_a_server_that_shows_its_secret_shows_it_to_nobody(tmp_path: Path) -> None:

@@ -151,7 +151,8 @@ class Call:
 
     def unknown_outcome(self, reason: Exception) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"{self.key} was sent, and its answer was lost ({reason}). It may have taken effect, so it was not "
-            "sent again: check the effect before you call it again",
+            f"{self.key} was sent, and its answer was lost. It may have taken effect, so it was not sent again: check "
+            # Last, because a model does not read the end of a reason that has a server's output.
+            f"the effect before you call it again. Cause: {reason}",
             final=True,
         )

@@ -15,6 +15,8 @@ from orchestrator.index.text import spaced
 STDERR_MARK = "; last stderr output: "
 """What separates an error of toolroute from the output of the server's process."""
 
+_MOST_PROGRESS = 1_000
+"""The characters of a message about progress that are read and passed on."""
 _NAMES = ("name", "uri", "uriTemplate")
 
 logger = logging.getLogger(__name__)
@@ -32,6 +34,15 @@ def error_for_model(error: str) -> str:
         )
         return f"{message}; the log of toolroute has the output of its process"
     return message
+
+
+def progress_for_model(words: str) -> str:
+    """Return the beginning of a server's words about its progress, or "" if they act on their reader."""
+    beginning = words[:_MOST_PROGRESS]
+    if not text_suspicions(beginning):
+        return beginning
+    logger.warning("a server's words about its progress are not passed on: %s", inline(beginning))
+    return ""
 
 
 def instructions_for_model(instructions: str) -> str:

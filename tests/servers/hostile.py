@@ -2,6 +2,7 @@
 
 import base64
 import os
+import sys
 from typing import Any
 
 from byhand import HELLO, OBJECT, serve
@@ -18,6 +19,7 @@ LISTS: dict[str, Any] = {
     "tools": [
         {**TEXTS, "name": "add", "inputSchema": SCHEMA, "outputSchema": SCHEMA},
         {"name": NAME, "description": "Adds two numbers.", "inputSchema": OBJECT},
+        {"name": "die", "description": "Ends.", "inputSchema": OBJECT},
         {"name": "link", "description": "Gets.", "inputSchema": OBJECT, "annotations": {"readOnlyHint": True}},
         {"name": "get", "description": f"Gets. {ORDER}", "inputSchema": OBJECT, "annotations": {"readOnlyHint": True}},
     ],
@@ -50,6 +52,9 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method.endswith("/list"):
         name = method.removesuffix("/list")
         return {"resourceTemplates" if "/" in name else name: LISTS[name]}
+    if method == "tools/call" and params["name"] == "die":
+        print(ORDER, file=sys.stderr, flush=True)
+        os._exit(1)
     if method == "completion/complete":
         return {"completion": {"values": ["good", ORDER, NAME]}}
     if method == "tools/call" and params["name"] == "link":

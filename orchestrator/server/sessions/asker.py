@@ -31,6 +31,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp.passed_messages import masked_model
 from orchestrator.server.sessions.outcome_recorder import Conversation
+from orchestrator.trust.server_texts import progress_for_model
 
 Context = ServerRequestContext[Any, Any]
 
@@ -142,9 +143,10 @@ class ClientAsker:
         Args:
             progress: The progress so far, in the server's own unit.
             total: The progress at the end. None: the server does not know it.
-            message: The server's message, or None. Secrets in it are masked.
+            message: The server's message, or None. Secrets in it are masked. It is left out if it acts on its reader.
         """
-        message = message and self.fixed.redact(message)
+        # A client may show it to its model, above all as the message of a task.
+        message = message and (progress_for_model(self.fixed.redact(message)) or None)
         if not self.is_handed_over:
             await self.context.session.report_progress(progress, total, message)
             return
