@@ -176,6 +176,7 @@ async def serving(
     """
     notes = list[str]()
     settings["audit"] = Audit(audit) if audit else None
+    settings.setdefault("connect_timeout_s", 150.0)  # A busy machine takes longer than the default to start a server.
     if file is not None:
         settings["changed"] = WatchedConfig(file).changed
     router = Router(store=str(folder / "store"))
