@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import subprocess
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,17 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(log: Log, toolroute: Run)
     for command in ("verify", "list"):
         ran = toolroute("audit", command)
         assert (ran.exit_code, "a file of the audit log cannot be read: " in ran.stderr) == (2, True)
+
+
+def test_a_line_without_an_end_is_not_read_at_once(log: Log, toolroute: Run) -> None:
+    log.write()
+    os.truncate(log.files[0], 100_000_000)
+    tracemalloc.start()
+    try:
+        assert "4 lines" in toolroute("audit", "list").stderr
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_cannot_be_written_is_an_error_in_the_log(log: Log, caplog: pytest.LogCaptureFixture) -> None:

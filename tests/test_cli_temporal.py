@@ -104,6 +104,7 @@ async def test_what_the_server_refuses_is_one_line_with_the_remedy(
         ("", {"TEMPORAL_PROFILE": "prod"}, "Profile 'prod' not found; see TEMPORAL_CONFIG_FILE"),
         ("", {"TEMPORAL_ADDRESS": "http://localhost:7233"}, "'http://localhost:7233': give HOST:PORT"),
         ("", {"TEMPORAL_CONFIG_FILE": "/no.toml"}, "TEMPORAL_CONFIG_FILE='/no.toml' is not a file: name one"),
+        ("\0", {}, r"temporal\.toml': not UTF-8"),
         ("", {"TEMPORAL_TLS_CLIENT_CERT_PATH": "/no.pem"}, "Temporal's settings name '/no.pem': No such file"),
     ],
 )

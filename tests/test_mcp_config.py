@@ -9,7 +9,8 @@ import pytest
 
 from orchestrator import Catalogue, McpConfig
 from orchestrator.common.digests import same_server
-from orchestrator.errors import InvalidCatalogue, InvalidConfig
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
+from orchestrator.experience.logs import read_past
 from orchestrator.mcp.config import launch
 from orchestrator.mcp.config.locate import find_config
 
@@ -283,21 +284,26 @@ def test_a_node_in_toolroutes_own_environment_comes_behind_the_machines(
     assert launch.Launch(command="npx", env={"PATH": "/entrys"}).path == "/entrys"
 
 
-@pytest.mark.parametrize("kind", ["FIFO", "/dev/zero", "/proc/kmsg"])
+@pytest.mark.parametrize("kind", ["FIFO", "/dev/zero", "/proc/kmsg", "hole"])
 def test_a_configuration_that_is_no_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     if kind == "FIFO":
         os.mkfifo(path)
+    elif kind == "hole":
+        path.write_bytes(b"")
+        os.truncate(path, 200_000_000)
     else:
         path.symlink_to(kind)
-    with pytest.raises(InvalidConfig, match=r"mcp\.json: "):
+    with pytest.raises(InvalidConfig, match=r"mcp\.json: cannot be read|mcp\.json: not JSON"):
         McpConfig.read(path)
     if kind == "/proc/kmsg":  # It is a regular file, with any text or none.
         return
     with pytest.raises(InvalidConfig, match="envFile"):
         one({"command": "x", "envFile": str(path)}).launch({})
-    with pytest.raises(InvalidCatalogue, match=r"mcp\.json: "):
+    with pytest.raises(InvalidCatalogue, match=r"mcp\.json: cannot be read"):
         Catalogue.read(path)
+    with pytest.raises(InvalidInput, match=r"mcp\.json: cannot be read|more than"):
+        read_past(path)
 
 
 def test_json_without_an_end_is_named(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import IO
 
 MOST_BYTES = 256 * 2**20
 """The maximum size of a file, in bytes. The largest known catalogue, 100,000 tools, has 110 MiB."""
+MOST_SETTINGS_BYTES = 4 * 2**20
+"""The maximum size of a file of settings, in bytes. A configuration with 5,000 servers has 1.5 MiB."""
 
 
 class Irregular(OSError):
@@ -43,8 +45,8 @@ def read_text(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = F
     return read_bytes(path, most_bytes=most_bytes, pipes=pipes).decode("utf-8-sig")
 
 
-def read_bytes(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = False) -> bytes:
-    """Return the content of a file that a person names, as bytes.
+def read_bytes(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = False) -> bytearray:
+    """Return the content of a text file that a person names, as bytes.
 
     Args:
         path: The file.
@@ -52,30 +54,36 @@ def read_bytes(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = 
         pipes: Read a pipe, too, if a program has it open already, as in `read_text`.
 
     Raises:
-        OSError: The file cannot be read, is not a regular file, or is too large.
+        OSError: The file cannot be read, is not a regular file, is too large, or is no text.
     """
-    is_pipe = pipes and _is_open_pipe(path)
-    with open(path, "rb", opener=None if is_pipe else regular) as file:
+    with open(path, "rb", opener=regular_or_pipe if pipes else regular) as file:
         # A file that says its size is not read first: half a GB of memory would be used for nothing.
-        size = os.fstat(file.fileno()).st_size
-        if size <= most_bytes:
-            content = _read(file, most_bytes)
-            size = len(content)
-    if size > most_bytes:
+        is_too_large = os.fstat(file.fileno()).st_size > most_bytes
+        content = bytearray() if is_too_large else _read(file, most_bytes)
+    if is_too_large or len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"more than {most_bytes // 2**20} MiB", str(path))
     return content
 
 
-def _is_open_pipe(path: str | Path) -> bool:
-    """Return True for a pipe of this process, as a shell passes it. A named pipe in a folder may have no writer."""
-    return str(path).startswith(("/dev/fd/", "/proc/self/fd/")) or str(path) == "/dev/stdin"
+def regular_or_pipe(path: str, flags: int) -> int:
+    """Open a regular file or a pipe of this process, such as `<(command)` of a shell, as the `opener` of `open`.
+
+    A named pipe in a folder may have no writer, so it is refused.
+    """
+    is_pipe = path.startswith(("/dev/fd/", "/proc/self/fd/")) or path == "/dev/stdin"
+    return os.open(path, flags) if is_pipe else regular(path, flags)
 
 
-def _read(file: IO[bytes], most_bytes: int) -> bytes:
+def _read(file: IO[bytes], most_bytes: int) -> bytearray:
+    """Return the bytes up to the end of the file, or one more than the maximum."""
     content = bytearray()
     while len(content) <= most_bytes:
         chunk = file.read(2**20)
         if not chunk:  # None for a file without data at present, such as /proc/kmsg.
             break
+        if (
+            b"\0" in chunk
+        ):  # As a file that is one large hole. It would be read to its end for nothing.
+            raise OSError(errno.EINVAL, "not UTF-8: it has a zero byte", str(file.name))
         content += chunk
-    return bytes(content)
+    return content

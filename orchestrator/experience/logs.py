@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from orchestrator.catalogue.export import keys_by_name
 from orchestrator.common.json_input import read_json, reading, slip, spellings
+from orchestrator.common.regular import regular_or_pipe
 from orchestrator.errors import InvalidInput
 from orchestrator.experience import transcripts
 from orchestrator.records.outcome import WHEN, Use, is_past
@@ -131,7 +132,10 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank, with their numbers. U+2028, which JSON may hold, ends no line."""
-    with reading(path, FORM), path.open(encoding="utf-8-sig", newline="\n") as file:
+    with (
+        reading(path, FORM),
+        open(path, encoding="utf-8-sig", newline="\n", opener=regular_or_pipe) as file,
+    ):
         number = 0
         while line := file.readline(_MOST_CHARS + 1):
             number += 1

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from orchestrator.common.arrays import Mask
 from orchestrator.common.fields import Give, named
 from orchestrator.common.json_input import reading
-from orchestrator.common.regular import read_text
+from orchestrator.common.regular import MOST_SETTINGS_BYTES, read_text
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.features import ASKED, KEYWORD, SEMANTIC, Rows
 
@@ -459,7 +459,8 @@ class Fit:
         from pydantic import TypeAdapter
 
         with reading(f"calibration {str(path)!r}", REMEDY, InvalidConfig):
-            fit = TypeAdapter(Fit).validate_json(read_text(path, pipes=True))
+            text = read_text(path, most_bytes=MOST_SETTINGS_BYTES, pipes=True)
+            fit = TypeAdapter(Fit).validate_json(text)
         if fit.shipped != shipped_maps():
             raise InvalidConfig(
                 f"calibration {str(path)!r} was made for the maps {fit.shipped!r}, but this version of toolroute has "

@@ -9,6 +9,7 @@ from orchestrator.common.atomic_file import LOCK_WAIT_S, LockException, lock_of,
 from orchestrator.common.digests import COMPARED_DIGITS, OF_SERVER, digest
 from orchestrator.common.json_input import read_json, reading
 from orchestrator.common.lines import as_json
+from orchestrator.common.regular import MOST_SETTINGS_BYTES, read_text
 from orchestrator.errors import InvalidConfig
 from orchestrator.records.tool import Tool, definition_digest
 
@@ -37,7 +38,8 @@ class Approvals:
         if not self.path.exists():
             return {}
         with reading(self.path, "remove the file and approve the tools again", InvalidConfig):
-            return _KEPT.validate_python(read_json(self.path.read_text(encoding="utf-8")))
+            text = read_text(self.path, most_bytes=MOST_SETTINGS_BYTES)
+            return _KEPT.validate_python(read_json(text))
 
     def allow(self, tools: Iterable[Tool], entry: str) -> None:
         """Allow these tools of a server with their present definitions, until the approval is withdrawn."""

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -222,7 +223,9 @@ class Audit:
         """Yield each line with its place."""
         for path in self.files:
             with _reading(path) as file:
-                for number, line in enumerate(file, start=1):
+                # A file that is damaged may be one long line. No line that was written is longer than this limit.
+                lines = iter(partial(file.readline, LONGEST_LINE), b"")
+                for number, line in enumerate(lines, start=1):
                     yield f"{path.name}, line {number}", line
 
     def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.shared.output import note
 from orchestrator.cli.shared.typed_options import typed
+from orchestrator.common.regular import MOST_SETTINGS_BYTES, read_text
 from orchestrator.errors import (
     InvalidConfig,
     InvalidInput,
@@ -51,7 +52,7 @@ class Target:
 
 def target(options: Options) -> Target:
     """Return the server of the options, completed by the variables and the file that Temporal's own programs read."""
-    from temporalio.envconfig import ClientConfig
+    from temporalio.envconfig import ClientConfigProfile
 
     variables = set_variables()
     file = variables.get("TEMPORAL_CONFIG_FILE")
@@ -60,7 +61,12 @@ def target(options: Options) -> Target:
             f"TEMPORAL_CONFIG_FILE={file!r} is not a file: name one, or leave the variable empty"
         )
     try:
-        loaded = ClientConfig.load_client_connect_config(override_env_vars=variables)
+        # The SDK would read a file to its end, also one without an end.
+        source = read_text(file, most_bytes=MOST_SETTINGS_BYTES, pipes=True) if file else None
+        profile = ClientConfigProfile.load(config_source=source, override_env_vars=variables)
+        loaded = profile.to_client_connect_config()
+    except UnicodeDecodeError:
+        raise InvalidConfig(f"TEMPORAL_CONFIG_FILE={file!r} is not UTF-8") from None
     except OSError as error:
         raise InvalidConfig(
             f"Temporal's settings name {str(error.filename)!r}: {error.strerror}"

@@ -1,9 +1,11 @@
 """The embedder that the options name: the shipped static model, a model2vec folder or an endpoint."""
 
+import os
 from importlib.resources import files
 from pathlib import Path
 
 from orchestrator.common.json_input import why_unread
+from orchestrator.common.regular import regular
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embedders.embedder import Embedder
 from orchestrator.index.embedders.endpoint import OpenAIEmbedder
@@ -27,7 +29,7 @@ def named_embedder(options: Options) -> Path | OpenAIEmbedder:
     folder = _shipped_folder() if name == "static" else Path(name)
     try:
         for file in FILES:
-            (folder / file).open("rb").close()
+            os.close(regular(str(folder / file), os.O_RDONLY))
     except OSError as error:
         form = f"give `static`, `openai:MODEL`, or a model2vec folder, with {', '.join(FILES)}"
         raise InvalidConfig(f"embedder {name!r} ({why_unread(error)}): {form}") from None

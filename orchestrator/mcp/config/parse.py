@@ -35,7 +35,7 @@ from orchestrator.common.json_input import (
 )
 from orchestrator.common.keys import normal_name
 from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
-from orchestrator.common.regular import read_text
+from orchestrator.common.regular import MOST_SETTINGS_BYTES, read_text
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.launch import (
     VARIABLE,
@@ -377,7 +377,7 @@ class McpConfig:
             InvalidConfig: The file cannot be read. The error names the file and the remedy.
         """
         with reading(path, "give an mcpServers JSON file", InvalidConfig):
-            text = read_text(path, pipes=True)
+            text = read_text(path, most_bytes=MOST_SETTINGS_BYTES, pipes=True)
             value = read_json(
                 without_comments(braced(text) if Path(path).parent.name == ".gemini" else text)
             )

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from orchestrator.common.atomic_file import LOCK_WAIT_S, LockException, lock_of, replace_settings
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
+from orchestrator.common.regular import MOST_SETTINGS_BYTES, read_bytes
 from orchestrator.errors import InvalidConfig, ServerUnavailable
 from orchestrator.mcp.config.launch import Launch
 from orchestrator.mcp.config.parse import ServerSpec
@@ -71,7 +72,8 @@ class SignInFile:
     def read(self) -> SignIn | None:
         """Return the stored sign-in, None without a file. Raises InvalidConfig if the file is broken."""
         try:
-            return SignIn.model_validate_json(self._path.read_bytes())
+            content = read_bytes(self._path, most_bytes=MOST_SETTINGS_BYTES)
+            return SignIn.model_validate_json(content)
         except FileNotFoundError:
             return None
         except OSError as error:

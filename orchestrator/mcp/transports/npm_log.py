@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from orchestrator.common.regular import read_bytes
+
 RUNNERS = frozenset({"npx", "npm"})
 _MAX_BYTES = 16 * 2**20
 _SCRIPT = re.compile(r"^\d+ info run (\S+ \w+) (?!\{)\S+ (.+)$", re.MULTILINE)
@@ -48,9 +50,9 @@ def install_failure(cache: Path, args: Sequence[str], since: float) -> str:
     package = next((arg for arg in args if not arg.startswith("-") and arg != "exec"), "")
     for path in sorted((cache / "_logs").glob("*-debug-0.log"), reverse=True):
         try:
-            if path.stat().st_mtime < since or path.stat().st_size > _MAX_BYTES:
+            if path.stat().st_mtime < since:
                 continue
-            log = path.read_text(encoding="utf-8", errors="replace")
+            log = read_bytes(path, most_bytes=_MAX_BYTES).decode(errors="replace")
         except OSError:  # npm removes old logs.
             continue
         if json.dumps(package) in log:

@@ -14,7 +14,7 @@ from mcp.server.auth.provider import AccessToken
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 from orchestrator.common.json_input import first_problem, read_json, reading
-from orchestrator.common.regular import read_text
+from orchestrator.common.regular import MOST_SETTINGS_BYTES, read_text
 from orchestrator.common.tenant import is_tenant
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.launch import Expansion, environment
@@ -53,7 +53,7 @@ class BearerTokens:
     def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "BearerTokens":
         """Read a JSON file of tenants, each with a token or a list of tokens."""
         with reading(path, error=InvalidConfig):
-            value = read_json(read_text(path, pipes=True))
+            value = read_json(read_text(path, most_bytes=MOST_SETTINGS_BYTES, pipes=True))
         if not isinstance(value, dict) or not value:
             raise InvalidConfig(
                 f'{path}: give an object of tenants and their tokens: {{"org:42": "${{ACME_TOKEN}}"}}'
