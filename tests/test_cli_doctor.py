@@ -18,7 +18,7 @@ from orchestrator.temporal.client import devserver
 from tests.catalogues import tool
 from tests.command_line import Run
 from tests.loopback import served
-from tests.qdrant_front import qdrant_front
+from tests.qdrant_front import Answer, Engine, qdrant_front
 from tests.servers.start import config, entry, free_port
 from tests.stores import KINDS, server_place, shipped
 
@@ -81,6 +81,33 @@ def test_doctor_finds_a_server_that_is_too_old(toolroute: Run) -> None:
         ran = toolroute("doctor", "--store", front.url)
     assert ran.exit_code == 1
     assert "upgrade the server to 1.16 or later" in " ".join(ran.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence", "mark"),
+    [
+        (500, "No space left on device", "!!"),
+        (500, "no leader for shard 0", "!!"),
+        (403, "write access needed", "??"),
+    ],
+)
+def test_doctor_finds_a_server_that_accepts_no_write(
+    status: int, sentence: str, mark: str, toolroute: Run, mcp_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = Engine.answer
+
+    def refused(engine: Engine, method: str, path: str, sent: bytes) -> Answer:
+        if method == "PUT":
+            return status, json.dumps({"status": {"error": sentence}}).encode()
+        return answer(engine, method, path, sent)
+
+    with qdrant_front() as front:
+        Store(front.url, embedder=shipped()).replace_server("local", "mail", [tool("mail:send", "Send a message")])
+        assert "!! store" not in toolroute("doctor", "--store", front.url).stdout
+        monkeypatch.setattr(Engine, "answer", refused)
+        found = " ".join(toolroute("doctor", "--store", front.url).stdout.split())
+    assert f"{mark} store: it can " in found
+    assert (sentence in found) == (status == 500)
 
 
 def test_a_broken_entry_names_its_server_and_the_others_are_stored(toolroute: Run, mcp_file: Path) -> None:

@@ -99,6 +99,9 @@ class Backend(ABC):
     def check_version(self) -> None:  # noqa: B027 (only a server has a version)
         """Raise InvalidConfig if the place is too old for several writers."""
 
+    def check_writes(self, tenant: str) -> None:  # noqa: B027 (a folder names its failure when it is written)
+        """Raise StoreUnavailable or Unauthorised if a server that can be read accepts no write of the tenant."""
+
     @property
     def exists(self) -> bool:
         """False if the place is certainly empty. Raises StoreUnavailable if that cannot be checked."""

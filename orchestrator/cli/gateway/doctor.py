@@ -24,7 +24,7 @@ from orchestrator.cli.shared.output import console, counted, dim, present, progr
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.sync import listings_in_words
 from orchestrator.common.lines import inline
-from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
+from orchestrator.errors import InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.extras import install_command
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.embedders.embedder import Embedder
@@ -184,6 +184,7 @@ class _Installation:
             stored = store.load(self._workspace.tenant)
             self._store_fails = False
             where = str(store) if store.exists else f"{store} (does not exist yet)"
+            yield from _unwritable(store, self._workspace.tenant)
         catalogue = stored.catalogue
         servers = counted(len(catalogue.places), "server")
         detail = (
@@ -298,6 +299,16 @@ class _Installation:
         ]
         findings = [finding for check in checks for finding in check.findings()]
         return asyncio.run(_connected(config, findings)) if connects else findings
+
+
+def _unwritable(store: "Store", tenant: str) -> Iterator[Finding]:
+    """Find a server that can be read and not written, such as one with a full disk or without a leader."""
+    try:
+        store.backend.check_writes(tenant)
+    except Unauthorised as error:  # A key for reading is enough for routes.
+        yield Finding("store", "flagged", f"it can only be read: {error}")
+    except StoreUnavailable as error:
+        yield Finding("store", "broken", f"it can be read, but not written: {error}")
 
 
 def _tried(embedder: Embedder) -> str:

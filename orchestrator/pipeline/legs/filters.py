@@ -12,6 +12,7 @@ from datetime import datetime
 import numpy as np
 
 from orchestrator.common.arrays import Mask
+from orchestrator.common.json_input import shortened
 from orchestrator.errors import InvalidInput
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State, Task
@@ -56,9 +57,9 @@ def _filtered(state: State, context: list[Label]) -> State:
             # A search among all tools is faster than one among some that happen to be all.
             state = replace(state, settled=False)
     if absent:
-        names = ", ".join(absent)
         state = state.warned(
-            f"the tools of {names} are left out: the mcpServers file has no entry of that name; add an entry"
+            f"the tools of {shortened(absent)} are left out: the mcpServers file has no entry of that name; "
+            "add an entry"
         )
     return _within_context(state, context) if context else state
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
+from uuid import uuid4
 
 from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
@@ -110,6 +111,15 @@ class QdrantBackend(Backend):
                 f"the server to {needed} or later"
             )
 
+    def check_writes(self, tenant: str) -> None:
+        """Write a record that nobody looks for, as a list of tools is written, and remove it."""
+        probe = str(uuid4())
+        with self._named_failures():
+            points = QdrantPoints(self._rest, tenant, self.prefix)
+            if points.size(_CATALOGUES) is not None:
+                points.swap(_CATALOGUES, probe, {"state": probe}, None)
+                points.delete(_CATALOGUES, [probe])
+
     def close(self) -> None:
         self._connections.close()
 
@@ -175,6 +185,8 @@ def _remedy_of_silence(why: str, status: int | None) -> str:
     """Return the remedy for a server that cannot be reached, by the error's text."""
     if "CERTIFICATE" in why:
         return "set SSL_CERT_FILE to the certificate of the authority that signed the server's certificate"
+    if status == 413:
+        return "raise the limit of a request's size on the server or its proxy"
     if "SSL" in why:
         return "write http:// if the server has no TLS"
     if status == 400 or "disconnected" in why or "reset by peer" in why or "illegal" in why:
