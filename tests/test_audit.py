@@ -279,6 +279,14 @@ def test_commands_write_and_list_and_a_removed_line_fails_the_check(log: Log, to
     assert (broken.exit_code, "lines were removed" in broken.stderr) == (1, True)
 
 
+def test_a_call_of_an_unknown_name_is_noted_without_it(log: Log, toolroute: Run, mcp_file: Path) -> None:
+    for key in ("471104711:add", "quick:471104711"):
+        assert toolroute("call", key, "--config", mcp_file).exit_code != 0
+    servers = [(line["server"], line["result"]) for line in audited(log.folder)]
+    assert servers == [("", "UnknownTool"), ("quick", "UnknownTool")]
+    assert "471104711" not in json.dumps(audited(log.folder))
+
+
 def test_each_line_is_a_log_record_of_opentelemetry(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: Any = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
     provider = LoggerProvider()

@@ -51,6 +51,7 @@ def test_nothing_invisible_makes_another_name() -> None:
         first, _, last = part.partition("-")
         for code in range(int(first, 16), int(last or first, 16) + 1):
             assert not has(f"delete{chr(code)}_repo", "!box:delete_repo"), hex(code)
+    assert not has("delete\x00_rep\x7fo", "!box:delete_repo")
     assert not has("delete\u2800_repo", "!box:delete_repo")  # A Braille pattern without dots.
 
 

@@ -75,6 +75,17 @@ def test_a_link_inside_a_store_is_not_followed(which: str, store: Store, tmp_pat
     assert contents(elsewhere) == before
 
 
+def test_a_link_to_damaged_files_is_removed_and_its_target_stays(store: Store, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "diary").write_text("mine")
+    link = folder_of(store, "org:a") / "damaged-experience-x"
+    link.symlink_to(elsewhere)
+    store.outcomes.forget_all("org:a")
+    assert not link.is_symlink()
+    assert (elsewhere / "diary").read_text() == "mine"
+
+
 def test_a_file_of_an_earlier_toolroute_is_named_with_its_remedy(tmp_path: Path) -> None:
     old = tmp_path / "tenants" / folder_name("org:a") / "tools"
     old.mkdir(parents=True)

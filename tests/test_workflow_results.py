@@ -101,3 +101,33 @@ async def test_results_go_when_they_are_old_and_only_their_tenant_reads_them(tmp
     for tenant, reference in (("org:1", old), ("org:2", new), ("org:1", "toolroute-result:../../etc/passwd")):
         with pytest.raises(InvalidInput, match="not found for"):
             await results.text(tenant, reference)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+async def test_a_link_in_the_store_leads_no_result_outside(levels: int, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    results = Results(lambda: store)
+    kept = await results.keep("org:1", "kept")
+    [file] = kept_in(store)
+    place = file.parents[levels - 1]
+    elsewhere = place.rename(tmp_path / "elsewhere")
+    place.symlink_to(elsewhere)
+    diary = elsewhere / file.parent.relative_to(place) / "diary"
+    diary.write_text("mine")
+    os.utime(diary, (0, time() - KEPT_S - 1))
+    with pytest.raises(OSError, match="it is a link"):
+        await results.keep("org:1", "new")
+    with pytest.raises(InvalidInput, match="not found for"):
+        await results.text("org:1", kept)
+    assert diary.read_text() == "mine"
+
+
+async def test_a_link_in_place_of_a_result_is_not_read(tmp_path: Path) -> None:
+    results = Results(lambda: tmp_path / "store")
+    kept = await results.keep("org:1", "kept")
+    [file] = kept_in(tmp_path / "store")
+    file.unlink()
+    (tmp_path / "diary").write_text("mine")
+    file.symlink_to(tmp_path / "diary")
+    with pytest.raises(InvalidInput, match="not found for"):
+        await results.text("org:1", kept)

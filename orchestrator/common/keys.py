@@ -38,7 +38,7 @@ def split_key(key: str) -> tuple[str, str]:
 def normal_name(name: str) -> str:
     """Return the normal form of a name: compatible characters, no case, nothing invisible, Latin for lookalikes."""
     folded = unicodedata.normalize("NFKC", name).casefold()
-    if not folded.isascii():
+    if not (folded.isascii() and folded.isprintable()):
         decomposed = unicodedata.normalize("NFKD", folded).translate(_FILLERS)
         folded = "".join(map(_plain_character, decomposed))
     return "".join(folded.translate(_LOOKALIKES).split())

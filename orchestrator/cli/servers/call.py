@@ -97,12 +97,14 @@ async def _call(
     from orchestrator.mcp.calls import Call
     from orchestrator.mcp.connections import Connections
 
-    async with Connections(workspace.required_servers, tenant=workspace.tenant) as connections:
+    config = workspace.required_servers
+    async with Connections(config, tenant=workspace.tenant) as connections:
         request = Call.of(tool, arguments)
         request.max_tokens = max_tokens
-        about = {"server": request.server, "arguments": arguments_digest(arguments)}
-        # A name of no known tool may be any text.
+        # A name of no known server or tool may be any text.
+        known_server = request.server if request.server in config.servers else ""
         known_key = tool.key if isinstance(tool, Tool) else ""
+        about = {"server": known_server, "arguments": arguments_digest(arguments)}
         started = time.perf_counter()
         try:
             answer = await connections.exchange(request)

@@ -109,8 +109,11 @@ class SqliteBackend(Backend):
             for path in files_of(file):
                 path.unlink(missing_ok=True)
         # Files that were set aside have the tenant's data, too.
-        for folder in file.parent.glob(f"damaged-{part}-*"):
-            shutil.rmtree(folder)
+        for aside in file.parent.glob(f"damaged-{part}-*"):
+            if aside.is_dir() and not aside.is_symlink():
+                shutil.rmtree(aside)
+            else:
+                aside.unlink()  # A link is removed, and its target stays.
 
     def set_aside(self, tenant: str, part: str) -> None:
         """Move the part's damaged files to a new folder next to them, and log its path."""

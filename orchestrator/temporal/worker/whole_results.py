@@ -6,6 +6,7 @@ files in the store, for a week, with at most 256 MiB per tenant. The oldest are 
 """
 
 import asyncio
+import errno
 import re
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -21,6 +22,7 @@ from temporalio.converter import DataConverter
 
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.common.digests import digest
+from orchestrator.common.regular import Irregular
 from orchestrator.errors import InvalidInput
 from orchestrator.records.call import PageRequest, ResultPage
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES
@@ -93,7 +95,11 @@ class Results:
         }
 
     def _folder(self, tenant: str) -> Path:
-        return Path(self._root()) / "tenants" / digest(tenant, 32) / "results"
+        """Return the folder of a tenant's files. Raises Irregular if a link is in the place of a folder."""
+        folder = Path(self._root()) / "tenants" / digest(tenant, 32) / "results"
+        for path in (folder.parent.parent, folder.parent, folder):
+            _require_no_link(path)
+        return folder
 
     def _write(self, tenant: str, text: str) -> str:
         folder = self._folder(tenant)
@@ -113,7 +119,7 @@ class Results:
             return None
         try:
             return await asyncio.to_thread(_whole, self._folder(tenant) / name)
-        except FileNotFoundError:
+        except (FileNotFoundError, Irregular):
             return None
 
 
@@ -127,7 +133,14 @@ def _within(text: str, max_tokens: int) -> str:
     return text
 
 
+def _require_no_link(path: Path) -> None:
+    """Raise Irregular for a link: files outside of the store would be read, or removed as too old."""
+    if path.is_symlink():
+        raise Irregular(errno.ELOOP, "it is a link, and only folders and files are used", str(path))
+
+
 def _whole(path: Path) -> str:
+    _require_no_link(path)
     with path.open(encoding="utf-8", newline="") as file:
         return file.read()
 
@@ -136,7 +149,7 @@ def _sweep(folder: Path) -> None:
     """Remove old files, and the oldest files above the maximum size."""
     bytes_left = MOST_BYTES
     oldest = time.time() - KEPT_S
-    states = {path: path.stat() for path in folder.iterdir()}
+    states = {path: path.lstat() for path in folder.iterdir()}
     for path in sorted(states, key=lambda path: states[path].st_mtime, reverse=True):
         bytes_left -= states[path].st_size
         if bytes_left < 0 or states[path].st_mtime < oldest:
