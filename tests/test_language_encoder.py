@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import random
 import subprocess
 import sys
 import threading
@@ -244,6 +245,22 @@ def test_long_texts_and_no_text_are_encoded() -> None:
     vectors = language_encoder.language_encoder().embed(["", "漢" * 100_000, "\ud800 half a pair"])
     assert vectors.shape == (3, 512)
     assert np.isfinite(vectors).all()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's memory")
+def test_the_rows_of_a_text_do_not_stay_in_memory() -> None:
+    rng = random.Random(1)
+    encoder = LanguageEncoder()
+    encoder.embed([SPANISH])
+    before = file_bytes()
+    encoder.embed(["".join(rng.choice("abcdefghij klmnop,.;") for _ in range(2_000)) for _ in range(4)])
+    assert file_bytes() < before + 10_000_000
+
+
+def file_bytes() -> int:
+    """The memory of this process that mirrors files."""
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssFile")]
+    return 1_024 * int(line.split()[1])
 
 
 def test_threads_that_come_together_open_the_encoder_once(monkeypatch: pytest.MonkeyPatch) -> None:

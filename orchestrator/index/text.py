@@ -58,7 +58,7 @@ stemmer needs it."""
 MAX_PARTS = 8
 """The maximum number of parts of an identifier. A longer one is not a name but noise, such as base64 or a hash."""
 
-MAX_REMEMBERED, MOST_REMEMBERED = 60, 100_000
+MAX_REMEMBERED, MOST_REMEMBERED = 60, 40_000
 """The maximum number of characters of a word whose terms are cached, and the number of cached words."""
 
 NAMING = frozenset(("server", "name", "keywords"))
@@ -188,7 +188,7 @@ def _of(table: Mapping[str, str], word: str) -> str:
     return table.get(word) or table.get(word.removesuffix("s"), "")
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=MOST_REMEMBERED)
 def stem(word: str) -> str:
     """Return the stem of a lower-case word, "" for a stop word."""
     if word in STOP_WORDS:

@@ -4,6 +4,7 @@ The package has the model in it, so nothing is downloaded. It opens on first use
 60 MB and 3 ms a task.
 """
 
+import mmap
 import struct
 import tempfile
 import threading
@@ -64,6 +65,7 @@ class LanguageEncoder:
                     self._model = _opened()
                 model = self._model
             vectors = model.encode(cut)
+            _forget_table(getattr(model, "_model", None))
         except _DAMAGES as error:
             raise EmbedderUnavailable(
                 f"the encoder of the extra {EXTRA!r} failed ({type(error).__name__}: {error}); install it again with "
@@ -93,6 +95,13 @@ def _move_table_to_disk(backend: Any) -> None:
     with suppress(OSError), tempfile.TemporaryFile() as file:
         table.tofile(file)
         backend.table = np.memmap(file, table.dtype, "r", shape=table.shape)
+
+
+def _forget_table(backend: Any) -> None:
+    """Give the pages of the table that were read back to the system. It has the file still at hand."""
+    table = getattr(backend, "table", None)
+    if isinstance(table, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+        table.base.madvise(mmap.MADV_DONTNEED)
 
 
 @cache
