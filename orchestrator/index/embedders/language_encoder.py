@@ -99,9 +99,9 @@ def _move_table_to_disk(backend: Any) -> None:
 
 def _forget_table(backend: Any) -> None:
     """Give the pages of the table that were read back to the system. It has the file still at hand."""
-    table = getattr(backend, "table", None)
-    if isinstance(table, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
-        table.base.madvise(mmap.MADV_DONTNEED)
+    pages = getattr(getattr(backend, "table", None), "base", None)
+    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 @cache
