@@ -157,6 +157,7 @@ if TYPE_CHECKING:
     from orchestrator.temporal.worker.http_executor import HttpExecutor as HttpExecutor
     from orchestrator.temporal.worker.openapi_executor import OpenApiExecutor as OpenApiExecutor
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin as OrchestratorPlugin
+    from orchestrator.temporal.worker.servers_by_tenant import ServerConfig as ServerConfig
     from orchestrator.temporal.worker.storage import external_storage as external_storage
     from orchestrator.temporal.workflow.nexus import ToolrouteService as ToolrouteService
     from orchestrator.temporal.workflow.tool_router import ToolRouter as ToolRouter
@@ -209,6 +210,7 @@ else:  # Hidden from type checkers: with a `__getattr__` they would accept every
         "temporal.worker.http_executor": "HttpExecutor",
         "temporal.worker.openapi_executor": "OpenApiExecutor",
         "temporal.worker.plugin": "OrchestratorPlugin",
+        "temporal.worker.servers_by_tenant": "ServerConfig",
         "temporal.worker.storage": "external_storage",
         "temporal.workflow.nexus": "ToolrouteService",
         "temporal.workflow.tool_router": "ToolRouter",

@@ -27,9 +27,10 @@ HttpExecutor InvalidArguments InvalidCatalogue InvalidConfig InvalidInput Kind L
 MissingExtra ModelFailed ModelRefused ModelUnavailable Models NamedServer Near NoCredit Offer OpenApiExecutor Options
 OrchestratorPlugin Outcome OutcomeUnknown PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider
 Purpose Registered Rejected Related Relation ResolvedCall ResultPage RouteHint RouteRequest Router RunRequest
-RunResult Select ServerUnavailable Source Stage State Step StepOutcome StepProgress StepStatus StepsFailed Store
-StoreBusy StoreUnavailable Task Tokens Tool ToolCall ToolChanged ToolFailed ToolResult ToolRouter ToolrouteError
-ToolrouteService Turn Unauthorised Unavailable UnknownSetting UnknownTenant UnknownTool Usage Use Vectors
+RunResult Select ServerConfig ServerUnavailable Source Stage State Step StepOutcome StepProgress StepStatus
+StepsFailed Store StoreBusy StoreUnavailable Task Tokens Tool ToolCall ToolChanged ToolFailed ToolResult ToolRouter
+ToolrouteError ToolrouteService Turn Unauthorised Unavailable UnknownSetting UnknownTenant UnknownTool Usage Use
+Vectors
 build_context choose_action decision_context external_storage failed_result make_plan preset schedule_sync
 """
 

@@ -23,7 +23,7 @@ SECRET = "sk-live-9a8b7c6d"
 
 def passed_on(*blocks: ContentBlock, structured: Any = None, max_tokens: int = 200) -> CallToolResult:
     answer = CallToolResult(content=list(blocks), structured_content=structured)
-    return as_mcp_result(Answered(answer=answer, key="shop:read", secrets=Secrets([SECRET]), max_tokens=max_tokens))
+    return as_mcp_result(Answered(result=answer, key="shop:read", secrets=Secrets([SECRET]), max_tokens=max_tokens))
 
 
 def resource(text: str) -> EmbeddedResource:
@@ -49,7 +49,7 @@ def test_no_block_carries_a_secret(block: ContentBlock) -> None:
 def test_a_refused_call_shows_no_secret() -> None:
     secrets = Secrets([SECRET])
     refused = MCPError(code=-32000, message=f"no {SECRET}")
-    answered = Answered(answer=refused, key="shop:read", secrets=secrets, max_tokens=200)
+    answered = Answered(result=refused, key="shop:read", secrets=secrets, max_tokens=200)
     told = "shop:read refused the call: no ***"
     assert as_tool_result(answered).text == told
     assert as_mcp_result(answered).content == [TextContent(text=told)]

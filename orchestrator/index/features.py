@@ -135,7 +135,7 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, candidates: Can
     ranking = _ranking(score, candidates)
     best = candidates.per_row(np.maximum(ranking.best, _LEAST))
     ceiling = candidates.per_row(np.maximum(scores.ceilings, _LEAST))
-    shared_weight = _held_weight(scores, candidates)
+    shared_weight = _shared_weight(scores, candidates)
     share_of_best = score / best
     columns: dict[str, Column] = {
         "kw_share_of_best": share_of_best,
@@ -334,7 +334,7 @@ def _best_rank(clauses: NDArray[Any]) -> Rows:
     return np.asarray(np.log1p(ranks.min(axis=0)), np.float64)
 
 
-class _HeldWeight(NamedTuple):
+class _SharedWeight(NamedTuple):
     """The weight of a part's words in its candidates.
 
     Attributes:
@@ -348,7 +348,7 @@ class _HeldWeight(NamedTuple):
     idf_in_name: Column
 
 
-def _held_weight(scores: KeywordScores, candidates: CandidateSet) -> _HeldWeight:
+def _shared_weight(scores: KeywordScores, candidates: CandidateSet) -> _SharedWeight:
     columns = scores.columns
     # A rare word says more about the tool that holds it than a frequent one.
     weight = columns.idf * scores.word_weights
@@ -358,7 +358,7 @@ def _held_weight(scores: KeywordScores, candidates: CandidateSet) -> _HeldWeight
     in_tool = (fields > 0).astype(np.float64)
     in_name = (fields & NAME_BIT > 0).astype(np.float64)
     rows = np.arange(len(candidates))
-    return _HeldWeight(
+    return _SharedWeight(
         in_tool=candidates.pick(share @ in_tool, rows),
         in_name=candidates.pick(share @ in_name, rows),
         idf_in_name=candidates.pick(asked_idf @ in_name, rows),

@@ -207,9 +207,9 @@ def _by_server(counts: Counts, server_of: Integers, servers: int) -> Counts:
     term = counts.term[rows]
     server = server_of[counts.documents[rows]]
     bits = counts.fields[rows]
-    is_other_term = np.diff(term, prepend=-1)
-    is_other_server = np.diff(server, prepend=-1)
-    first = np.flatnonzero(is_other_term | is_other_server)
+    term_steps = np.diff(term, prepend=-1)
+    server_steps = np.diff(server, prepend=-1)
+    first = np.flatnonzero(term_steps | server_steps)
     in_text = (bits & (NAME_BIT | DESCRIPTION_BIT)) > 0
     tools_with_word = reduce_runs(np.add, in_text.astype(np.float64), first)
     in_server_name = (reduce_runs(np.bitwise_or, bits, first) & SERVER_BIT) > 0

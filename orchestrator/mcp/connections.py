@@ -202,7 +202,7 @@ class Connections:
     async def _attempt(self, call: Call, *, is_first: bool) -> Answered:
         server = self._server(call.server)  # Its entry may go meanwhile.
         try:
-            answered = await self._sent(server, call)
+            answer = await self._sent(server, call)
         except Unauthorised as error:
             server.refuse(error)
             raise
@@ -224,7 +224,7 @@ class Connections:
                 self.warm([call.server])
             raise call.unknown_outcome(lost) from None
         server.refuse(None)
-        return answered
+        return answer
 
     async def _sent(self, server: Server, call: Call) -> Answered:
         """Send a call once, by the tool's present name and after the caller has accepted its present definition."""
@@ -235,9 +235,9 @@ class Connections:
             if call.confirm is not None:
                 await call.confirm(live)
             connection.called = True
-            answer = await connection.call(call, live)
+            result = await connection.call(call, live)
         return Answered(
-            answer=answer,
+            result=result,
             key=call.key,
             secrets=connection.secrets,
             max_tokens=call.max_tokens,

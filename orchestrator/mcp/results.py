@@ -22,9 +22,9 @@ _MOST_ITEMS = (256, 64, 16, 4, 1, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A server's answer to a call, or an error result, with the data needed to show it."""
+    """A server's answer to a call with the data needed to show it. The result is an error if the call failed."""
 
-    answer: "CallToolResult | Exception"
+    result: "CallToolResult | Exception"
     key: str
     secrets: Secrets
     max_tokens: int
@@ -32,13 +32,13 @@ class Answered:
 
     @property
     def is_error(self) -> bool:
-        return isinstance(self.answer, Exception) or self.answer.is_error
+        return isinstance(self.result, Exception) or self.result.is_error
 
     @property
     def refusal(self) -> str:
         """The text of an error, without secrets."""
-        reason = self.secrets.redact(str(self.answer))
-        if isinstance(self.answer, RuntimeError):
+        reason = self.secrets.redact(str(self.result))
+        if isinstance(self.result, RuntimeError):
             return f"{self.key} ran, but its answer {reason}"
         return f"{self.key} refused the call: {reason}"
 
@@ -56,7 +56,7 @@ def as_tool_result(answer: Answered) -> ToolResult:
 
     Structured content is included only if it fits.
     """
-    result = answer.answer
+    result = answer.result
     secrets = answer.secrets
     if isinstance(result, Exception):
         refusal = _cut(answer.refusal, answer.max_tokens)
@@ -92,7 +92,7 @@ def as_mcp_result(answer: Answered, keep: Keep | None = None) -> "CallToolResult
     """
     from mcp.types import CallToolResult, TextContent
 
-    result = answer.answer
+    result = answer.result
     secrets = answer.secrets
     warnings = [TextContent(text=f"Warning: {warning}") for warning in answer.warnings]
     if isinstance(result, Exception):

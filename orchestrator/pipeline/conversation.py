@@ -98,18 +98,18 @@ def keep_earlier(
     offered_keys = offered_before(conversation)
     marked = _marked(matches, earlier, limit, offered_keys, used_keys)
     matches = [marked.get(match.tool.key, match) for match in matches]
-    keys_of_task = {} if nothing_matches else _asked_now(matches[:limit])
+    matches_of_turn = {} if nothing_matches else _asked_now(matches[:limit])
     offered = [marked[key] for key in offered_keys if key in marked]
     used = [marked[key] for key in used_keys if key in marked][: min(MOST_USED, limit // 2)]
-    asks_for_offered = not keys_of_task.keys().isdisjoint(offered_keys)
+    asks_for_offered = not matches_of_turn.keys().isdisjoint(offered_keys)
     same_topic = bool(offered) and (leans or nothing_matches or asks_for_offered)
     if same_topic:
         room = -(-limit // 2)  # New tools may take half of an answer that keeps an offer.
         further: Sequence[Match] = offered
     else:
-        room = limit - sum(match.tool.key not in keys_of_task for match in used)
+        room = limit - sum(match.tool.key not in matches_of_turn for match in used)
         further = matches
-    wanted = _by_key([*list(keys_of_task.values())[:room], *used, *further])
+    wanted = _by_key([*list(matches_of_turn.values())[:room], *used, *further])
     first = dict(list(wanted.items())[:limit])
     rank = {match.tool.key: number for number, match in enumerate(matches)}
     in_front = sorted(first.values(), key=lambda match: rank.get(match.tool.key, len(rank)))

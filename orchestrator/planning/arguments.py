@@ -230,14 +230,14 @@ class _Search:
         # "The only quoted text" may be a path, so a parameter for paths must have its chance first.
         for parameter in sorted(self._parameters, key=lambda parameter: not parameter.form):
             missing_parameters = self.missing()
-            others = [
+            if parameter.name not in missing_parameters:
+                continue
+            rivals = [
                 rival
                 for rival in self._parameters
                 if rival.name in missing_parameters and rival is not parameter
             ]
-            if parameter.name not in missing_parameters:
-                continue
-            piece = _only_left(parameter, others, self._pieces)
+            piece = _only_left(parameter, rivals, self._pieces)
             if piece:
                 self._take_piece(parameter, piece, f"the only {piece.form} in the text")
 

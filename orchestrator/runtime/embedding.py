@@ -55,7 +55,7 @@ class Embedding:
     """A Router's embedder: the given one, the one of a given Store, or that of the options.
 
     Args:
-        given: The caller's embedder, or None.
+        embedder: The caller's embedder, or None.
         of_store: Returns the embedder of the caller's Store, or None. None: the caller gave no Store.
         options: Name the embedder otherwise. A named embedder is closed with the Router.
         fit: The calibration, which belongs to one embedder.

@@ -47,7 +47,7 @@ class RouteModels:
     def __init__(self, make_models: Callable[[], Any] | None, options: Options) -> None:
         if make_models is None:
             check_models(options)
-        self._given = make_models
+        self._make_models = make_models
         self._options = options
         self._models: Any = None
         self.of_route = RouteModel(self._open_models, options.route_timeout_s)
@@ -58,8 +58,8 @@ class RouteModels:
             await self._models.aclose()
 
     def _open_models(self) -> Any:
-        if self._given is not None:
-            return self._given()
+        if self._make_models is not None:
+            return self._make_models()
         from orchestrator.llm.client import models_for
 
         self._models = self._models or models_for(self._options)

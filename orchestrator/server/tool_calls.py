@@ -273,7 +273,7 @@ async def _send(
 
 def _raise_if_links(answer: Answered) -> None:
     """Pass on the error that names the links a user has to visit first: clients show these."""
-    error = answer.answer
+    error = answer.result
     if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
         secrets = answer.secrets
         message = error_for_model(secrets.redact(error.message))

@@ -25,21 +25,21 @@ def undo_setup(clients: Sequence[Client]) -> int:
 
 def _undo_file(client: Client, path: Path) -> bool:
     """Restore the servers of one file. Servers that were added since stay. Returns False if the file is unchanged."""
-    backup = copies(path)[0]
+    backups = copies(path)[0]
     try:
-        before = [ClientFile.read(client, copy) for copy in backup]
+        before = [ClientFile.read(client, copy) for copy in backups]
         current = ClientFile.read(client, path) if path.is_file() else before[-1]
         # Several setups are undone one after the other, the last one first.
         file = reduce(ClientFile.undone, reversed(before), current)
         replace_settings(path, file.text)
     except InvalidConfig as error:
-        warn(f"{client.title} is not changed; its own servers are in {backup[0]}: {error}")
+        warn(f"{client.title} is not changed; its own servers are in {backups[0]}: {error}")
         return False
     note(f"{client.title} has its own servers again: {path}")
     if not any(file.lacks(earlier) for earlier in before):
-        for copy in backup:
+        for copy in backups:
             copy.unlink()
         return True
-    names = [str(copy.rename(copies(path, "undone")[1])) for copy in backup]
+    names = [str(copy.rename(copies(path, "undone")[1])) for copy in backups]
     note(f"the file has changed since setup; what it no longer has is in {', '.join(names)}")
     return True

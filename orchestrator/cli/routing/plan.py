@@ -49,10 +49,10 @@ async def plan(
         models = models_for(options)
         if models:
             await stack.enter_async_context(models)
-        steps_plan = await make_plan(models, plan_request)
-    content = {"decision": decision.to_json(definitions=False), "plan": asdict(steps_plan)}
-    present(output, content, lambda: show_plan(decision, steps_plan))
-    return plan_exit_code(steps_plan)
+        planned = await make_plan(models, plan_request)
+    content = {"decision": decision.to_json(definitions=False), "plan": asdict(planned)}
+    present(output, content, lambda: show_plan(decision, planned))
+    return plan_exit_code(planned)
 
 
 def plan_exit_code(plan: Plan) -> int:

@@ -267,7 +267,7 @@ def _labels_meant(task: Task) -> str:
     unknown = [label for label in task.request.filters.items() if label not in labels]
     hints = []
     for name, value in unknown:
-        values = [similar for label, similar in labels if label == name]
+        values = [known_value for label_name, known_value in labels if label_name == name]
         hints += [
             f"{name}={similar}"
             for similar in get_close_matches(value, values[:_MOST_COMPARED], n=2)

@@ -1,7 +1,7 @@
 """Select: makes a Decision from a ranked state, with its stage, its matches within a cap, and the recommended tools."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,31 +39,31 @@ def select(state: State) -> Decision:
     if stage is Stage.NONE and not any(state.scores.values()):
         state = _most_popular(state)
     overlap = Overlap.of(state, task.request.limit + MAX_REJECTED)
-    fitted_matches = _fitted_matches(state, overlap, stage)
-    recommended, twins = _recommended(state, fitted_matches, leaders)
-    matches, state = _limit_probabilities(fitted_matches.matches, state)
+    fitted = _fitted_matches(state, overlap, stage)
+    recommended, twins = _recommended(state, fitted, leaders)
+    matches, state = _limit_probabilities(fitted.matches, state)
     related, graph = index.graph.excerpt(*recommended, more=used_together(task.experience, index))
-    offered_keys = [index.keys[position] for position in fitted_matches.positions]
+    offered_keys = [index.keys[position] for position in fitted.positions]
     return Decision(
         query=task.request.query,
         tenant=task.request.tenant,
-        stage=fitted_matches.stage,
+        stage=fitted.stage,
         confidence=state.confidence if matches else 0.0,
         gate_confidence=state.gate_confidence,
         semantic_ran=state.semantic_ran,
         matches=matches,
         recommended=recommended,
         servers=_servers_to_connect(state, recommended),
-        tokens=fitted_matches.limits.tokens,
+        tokens=fitted.limits.tokens,
         catalogue=index.catalogue.version,
-        rejected=rejected(state, overlap, fitted_matches.positions, matches, fitted_matches.limits),
+        rejected=rejected(state, overlap, fitted.positions, matches, fitted.limits),
         warnings=(
             *state.warnings,
-            *fitted_matches.limits.warnings,
+            *fitted.limits.warnings,
             *_twin_warnings(recommended, twins),
-            *_ranking_warnings(state, fitted_matches, leaders),
+            *warnings_of(state, fitted.stage, fitted.positions, fitted.limits.room, leaders),
         ),
-        offered=in_order(offered_keys, fitted_matches.continued),
+        offered=in_order(offered_keys, fitted.continued),
         parts=_parts(state),
         named_servers=_named_servers(state),
         related=related,
@@ -92,18 +92,6 @@ class _FittedMatches:
     positions: Sequence[int]
     limits: Fitted
     continued: tuple[str, ...]
-
-
-def _ranking_warnings(
-    state: State, fitted_matches: _FittedMatches, leaders: Sequence[int]
-) -> Iterator[str]:
-    return warnings_of(
-        state,
-        fitted_matches.stage,
-        fitted_matches.positions,
-        fitted_matches.limits.room,
-        leaders,
-    )
 
 
 def _fitted_matches(state: State, overlap: Overlap, stage: Stage) -> _FittedMatches:
