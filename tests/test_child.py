@@ -55,7 +55,7 @@ async def test_no_server_outlives_a_toolroute_that_is_killed(
     assert process.stdin is not None
     if arguments[0] == "serve":
         process.stdin.write("".join(f"{json.dumps(asked)}\n" for asked in ASKED).encode())
-    await until(lambda: len(noted(count)) >= 2, 60)
+    await until(lambda: len(noted(count)) >= 2)
     process.send_signal(signal.SIGKILL)
     await process.communicate()
     await until(lambda: not any(map(alive, noted(count))))
