@@ -77,10 +77,20 @@ async def test_an_answer_that_nobody_can_read_is_an_error_and_is_not_awaited() -
         (b'{"id":7,"method":"sampling/createMessage","params":[', None),
         (b'{"result":{"id":7', None),
         (b"a line of a log", None),
+        (b'{"level":"info","message":"made","id":7}', None),
+        (b'{"id":7,"level":"info"}', None),
+        (b'sent {"jsonrpc":"2.0","id":7}', None),
+        (b'{"jsonrpc":"2.0","result":[[],"id":7}', 7),
+        (b'{"id":7,"result":[[],"jsonrpc":"2.0"}', 7),
     ],
 )
 def test_the_request_of_an_unreadable_answer_is_found(message: bytes, request_id: object) -> None:
     assert request_of(message) == request_id
+
+
+async def test_a_line_of_a_log_that_names_an_id_ends_no_request() -> None:
+    async with Connections(config(logs=entry("faulty.py", "structured"))) as servers:
+        assert (await servers.call("logs:it")).text == "fine"
 
 
 async def test_a_long_name_fills_no_log_and_a_long_cursor_ends_the_listing(caplog: pytest.LogCaptureFixture) -> None:

@@ -227,6 +227,12 @@ class Faulty:
         print("INFO: this belongs on stderr\n\nand \xff this", flush=True)
         return text("fine")
 
+    def call_structured(self) -> dict[str, Any]:
+        """Logs records on stdout that have the numbers of requests."""
+        for number in range(20):
+            print(json.dumps({"level": "info", "message": "item made", "id": number}), flush=True)
+        return text("fine")
+
     def list_listless(self, params: dict[str, Any]) -> None:
         """Lists nothing and answers nothing."""
 

@@ -30,6 +30,7 @@ _REFUSED = re.compile(
 _ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")'
 _ID_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID)
 _ID_LAST = re.compile(_ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_VERSION = b'"jsonrpc"'
 _END = 300
 """The bytes at the end of a message, or at its beginning, that are searched for the id of its request."""
 _CONTROLS = bytes({*range(0x20)} - set(b"\t\n\r"))
@@ -73,9 +74,17 @@ def _integer(digits: str) -> int | None:
 
 
 def request_of(message: bytes) -> int | str | None:
-    """Return the id of the request that an unreadable message answers. None: it shows no id, or it is no answer."""
-    found = _ID_FIRST.match(message) or _ID_LAST.search(message, max(0, len(message) - _END))
-    if found is None or b'"method"' in message[:_END]:
+    """Return the id of the request that an unreadable message answers. None: it shows no id, or it is no answer.
+
+    A record of a server's log may have an id, too, but not the version of the protocol.
+    """
+    beginning = message[:_END]
+    end = message[-_END:]
+    is_message = message.lstrip().startswith(b"{") and (_VERSION in beginning or _VERSION in end)
+    if not is_message or b'"method"' in beginning:
+        return None
+    found = _ID_FIRST.match(message) or _ID_LAST.search(end)
+    if found is None:
         return None
     request: int | str = json.loads(found[1])
     return request
