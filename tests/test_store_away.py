@@ -19,7 +19,7 @@ from orchestrator.store.qdrant import retries
 from orchestrator.store.qdrant.rest import Connections
 from tests.catalogues import sample
 from tests.loopback import served
-from tests.qdrant_front import QdrantFront, qdrant_front
+from tests.qdrant_front import Engine, QdrantFront, qdrant_front
 from tests.stores import FILES, MAIL, by_server, shipped
 
 TOOLS = (*sample(), *MAIL, *FILES)
@@ -266,6 +266,50 @@ def test_a_repeated_request_ends_with_the_time_of_the_command(
     threading.Thread(target=stall_after_the_refusal, daemon=True).start()
     with pytest.raises(StoreUnavailable, match=r"no answer within [1-3]\S* s"):
         store.load("local")
+
+
+def test_a_write_ends_while_other_requests_are_answered(front: QdrantFront, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(retries, "LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(retries, "LIMIT_S", 1.0)
+    store = Store(front.url, embedder=shipped(), timeout_s=30)
+    store.replace_server("local", "mail", MAIL)
+    answer, is_over = type(front.engine).answer, threading.Event()
+
+    def refuse_writes(engine: Engine, method: str, path: str, sent: bytes) -> tuple[int, bytes]:
+        if method == "PUT" and not is_over.is_set():
+            return 503, b"{}"
+        return answer(engine, method, path, sent)
+
+    def read() -> None:
+        while not is_over.is_set():
+            store.version("local")
+
+    monkeypatch.setattr(Engine, "answer", refuse_writes)
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(read)
+        try:
+            with pytest.raises(StoreUnavailable, match="HTTP status 503"):
+                threads.submit(store.replace_server, "local", "mail", MAIL[:1]).result(timeout=60)
+        finally:
+            is_over.set()
+        reading.result()
+
+
+def test_a_failure_of_long_ago_leaves_a_later_write_its_time(
+    front: QdrantFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(retries, "LIMIT_S", 1.0)
+    store = Store(front.url, embedder=shipped(), timeout_s=30)
+    store.replace_server("local", "mail", MAIL)
+    front.failing = 1
+    with pytest.raises(StoreUnavailable):
+        store.load("local")
+    time.sleep(2.5)
+    front.failing = 1
+    store.replace_server("local", "mail", MAIL[:1])
+    assert len(store.load("local").tools) == 1
 
 
 def test_records_that_make_a_large_answer_are_read_in_parts(

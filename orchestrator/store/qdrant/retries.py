@@ -50,6 +50,8 @@ class Retries:
         self._has_answered = False
         self._deadline = math.inf
         """The time at which the requests fail for good, counted from the first one without an answer."""
+        self._failed_at = -math.inf
+        """The time of the last request without an answer."""
 
     def run(self, request: Callable[[float], _Result], *, repeat: bool) -> _Result:
         """Make a request, and return its result.
@@ -70,8 +72,9 @@ class Retries:
         )
         for attempt in policy:
             with attempt:
-                is_first = attempt.retry_state.attempt_number == 1
-                result = self._try(request, math.inf if is_first else self._left_s())
+                state = attempt.retry_state
+                is_first = state.attempt_number == 1
+                result = self._try(request, math.inf if is_first else self._left_s(state))
         self._has_answered = True
         self._deadline = math.inf
         return result
@@ -80,18 +83,32 @@ class Retries:
         began = time.monotonic()
         try:
             return request(limit_s)
-        except OSError:
-            self._deadline = min(self._deadline, began + LIMIT_S)
+        except OSError as error:
+            if may_pass(error):
+                self._count_from(began)
+            else:  # It is an answer.
+                self._deadline = math.inf
             raise
 
-    def _left_s(self) -> float:
-        return max(_LAST_TRY_S, self._deadline - time.monotonic())
+    def _count_from(self, began: float) -> None:
+        """Note a request without an answer. After a long time without a request, the time counts anew."""
+        if began > self._failed_at + LIMIT_S:
+            self._deadline = math.inf
+        self._deadline = min(self._deadline, began + LIMIT_S)
+        self._failed_at = time.monotonic()
+
+    def _end(self, state: "RetryCallState") -> float:
+        # An answer to another thread's request ends the common time, but does not help this one.
+        return min(self._deadline, state.start_time + LIMIT_S)
+
+    def _left_s(self, state: "RetryCallState") -> float:
+        return max(_LAST_TRY_S, self._end(state) - time.monotonic())
 
     def _may_pass(self, error: BaseException) -> bool:
         return may_pass(error) and (self._has_answered or isinstance(error, Refused))
 
     def _is_over(self, state: "RetryCallState") -> bool:
-        return time.monotonic() + state.upcoming_sleep >= self._deadline
+        return time.monotonic() + state.upcoming_sleep >= self._end(state)
 
     def _log(self, state: "RetryCallState") -> None:
         error = state.outcome.exception() if state.outcome else None
