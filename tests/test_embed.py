@@ -111,6 +111,18 @@ def test_many_and_long_texts_go_in_several_requests(server: ScriptedModel) -> No
     assert "" not in _texts(server)
 
 
+def test_an_answer_with_too_many_numbers_is_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"tool {number}" for number in range(600)]
+    with ScriptedModel(embeddings=plain_numbers) as server:
+        monkeypatch.setattr("orchestrator.common.bounded_http.MOST_NUMBERS", 300 * DIMENSION)
+        embedder = _embedder(server)
+        np.testing.assert_allclose(embedder.embed(texts), _unit_rows(texts), atol=1e-5)
+        assert [len(asked.body["input"]) for asked in server.asked] == [512, 256, 256, 88]
+        monkeypatch.setattr("orchestrator.common.bounded_http.MOST_NUMBERS", 10)
+        with pytest.raises(EmbedderUnavailable, match="the answer is too long"):
+            embedder.embed(["one"])
+
+
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [

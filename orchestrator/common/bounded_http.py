@@ -21,12 +21,12 @@ from orchestrator.common.json_input import JsonSize
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 24 * 2**20
-"""The maximum size of an unpacked answer, in bytes. An answer takes three times its size while it is decoded. The
-largest normal answer, 100 embeddings with 8,192 numbers each, has 18 MiB."""
+"""The maximum size of an unpacked answer, in bytes. An answer takes three times its size while it is decoded. A reader
+of records, and the embedder, ask for fewer at a time if an answer is larger."""
 MOST_VALUES = 500_000
-"""The maximum number of texts, lists and objects in an answer: 64 MiB of empty lists take 1.5 GB and a minute."""
+"""The maximum number of texts, lists and objects in an answer: 24 MiB of empty lists would take .6 GB."""
 MOST_NUMBERS = 2_000_000
-"""The maximum number of commas in an answer. 100 embeddings with 8,192 numbers each have .8 million. A number takes 32
+"""The maximum number of commas in an answer. 512 embeddings with 3,072 numbers each have 1.6 million. A number takes 32
 bytes."""
 ACCEPTED = {"accept-encoding": "gzip"}
 """The header of a client with these hooks, which unpack nothing else."""

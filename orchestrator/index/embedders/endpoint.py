@@ -26,11 +26,15 @@ _REQUEST_CHARS = 250_000
 """The maximum number of characters of all texts in one request. The endpoint's limit is 300,000 tokens."""
 
 
+class _AnswerTooLong(EmbedderUnavailable):
+    """The answer is larger than toolroute reads."""
+
+
 class OpenAIEmbedder:
     """Any endpoint with OpenAI's embeddings protocol. The dimension comes from the first answer.
 
     Each request has one try, 2.5 s for a query and up to `timeout_s` for a batch of tools. Callers
-    decide about retries.
+    decide about retries. Of a batch whose answer is too large, each half is asked for.
     """
 
     remote = True
@@ -49,13 +53,14 @@ class OpenAIEmbedder:
         self._api_key = api_key
         self._timeout_s = timeout_s
         self._client: Any = None
+        self._most_texts = _MAX_TEXTS
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
         # An empty text is refused.
         cut = [whole_pairs(text[:_REMOTE_CHARS]).strip() or "-" for text in texts]
-        return unit(np.concatenate([self._request(batch) for batch in _batches(cut)]))
+        return unit(np.concatenate([self._embedded(batch) for batch in self._batches(cut)]))
 
     def close(self) -> None:
         """Close the client. A later call opens a new one."""
@@ -63,8 +68,33 @@ class OpenAIEmbedder:
         if client is not None:
             client.close()
 
+    def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Yield texts in batches that fit one request even at one token per character."""
+        batch: list[str] = []
+        characters = 0
+        for text in texts:
+            characters += len(text)
+            if batch and (len(batch) >= self._most_texts or characters > _REQUEST_CHARS):
+                yield batch
+                batch = []
+                characters = len(text)
+            batch.append(text)
+        yield batch
+
+    def _embedded(self, texts: Sequence[str]) -> Vectors:
+        try:
+            return self._request(texts)
+        except _AnswerTooLong:
+            if len(texts) == 1:
+                raise
+        half = len(texts) // 2
+        self._most_texts = half
+        return np.concatenate([self._embedded(texts[:half]), self._embedded(texts[half:])])
+
     def _request(self, texts: Sequence[str]) -> Vectors:
         import openai
+
+        from orchestrator.common.bounded_http import AnswerTooLong
 
         client = self._opened()
         where = f"embedding model {self.model!r} at {address(str(client.base_url))}"
@@ -82,6 +112,8 @@ class OpenAIEmbedder:
                 f"{where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY to a key that it accepts"
             ) from None
         except (openai.OpenAIError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            if isinstance(error.__cause__, AnswerTooLong):
+                raise _AnswerTooLong(f"{where} did not answer: {unanswered(error)}") from None
             status = getattr(error, "status_code", None)
             reason = f"HTTP {status}{complaint(error, secrets)}" if status else unanswered(error)
             raise EmbedderUnavailable(f"{where} did not answer: {reason}") from None
@@ -111,17 +143,3 @@ class OpenAIEmbedder:
                 raise Unauthorised(NO_KEY)
             self._client = client
         return self._client
-
-
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Yield texts in batches of at most _MAX_TEXTS that fit one request even at one token per character."""
-    batch: list[str] = []
-    characters = 0
-    for text in texts:
-        characters += len(text)
-        if batch and (len(batch) == _MAX_TEXTS or characters > _REQUEST_CHARS):
-            yield batch
-            batch = []
-            characters = len(text)
-        batch.append(text)
-    yield batch
