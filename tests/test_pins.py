@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Annotations, Approve, Router, Tool
+from orchestrator import Annotations, Approve, InvalidInput, Router, Store, Tool
+from orchestrator.trust import pins
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.trust.definition_changes import quarantined
 from tests.catalogues import taking, tool
@@ -103,6 +104,14 @@ def test_a_claim_to_only_read_waits_as_it_would_end_the_questions() -> None:
 def test_a_definition_that_waits_is_asked_about_under_every_policy_but_never() -> None:
     held = replace(LOOK, labels={"quarantined": "it may change something now"}, hash="")
     assert [policy for policy in Approve if not needs_approval(held, policy)] == [Approve.NEVER]
+
+
+def test_a_tool_that_has_gone_since_it_was_shown_is_not_accepted(store: Store) -> None:
+    shown = {tool.key: tool for tool in (LOOK, replace(LOOK, name="other", hash=""))}
+    store.replace_server("org:1", "web", [LOOK])
+    with pytest.raises(InvalidInput, match="web:other was not accepted: it has changed or gone since it was shown"):
+        pins.accept(store, "org:1", shown)
+    assert store.of_server("org:1", "web") == (LOOK,)
 
 
 # --- a real server that changes its mind

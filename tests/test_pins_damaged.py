@@ -130,6 +130,34 @@ def test_a_server_cannot_push_an_accepted_definition_out(server: Server, monkeyp
     assert server.list(WIPE, OTHER) == {"look": True, "other": False}
 
 
+def test_a_server_cannot_fill_the_store_with_definitions_that_are_gone(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pins, "_MOST_PIN_BYTES", 4_000, raising=False)
+    server.list(LOOK)
+    for round_ in range(3):
+        server.list({"name": f"filler_{round_}", "description": "Fills " * 400})
+    (entry,) = server.store.entries("org:1").values()
+    gone = server.store.records.accepted("org:1", "web", entry).tools
+    assert sum(len(str(tool.description)) for tool in gone.values()) < 4_000
+    assert server.list(WIPE, OTHER)["look"] is True
+
+
+def test_a_server_that_is_removed_begins_without_the_loss(store: Store, tmp_path: Path) -> None:
+    first, second = Server(store, tmp_path), Server(store, tmp_path, "mail")
+    first.list(LOOK)
+    _the_list(store)
+    assert first.list(LOOK) == {"look": True}
+    assert second.list(OTHER) == {"other": True}
+    store.see(None)
+    store.remove_server("org:1", "web")
+    assert first.list(LOOK) == {"look": False}
+    assert first.list(LOOK, NEW) == {"look": False, "new": False}
+    assert second.list(NEW) == {"new": True}
+    _the_list(store)
+    assert first.list(LOOK) == {"look": True}
+
+
 def test_an_open_policy_lets_it_pass(store: Store, tmp_path: Path) -> None:
     store.change_policy = "open"
     server = Server(store, tmp_path)

@@ -55,7 +55,8 @@ sys.stdin.readline()
 for number in range(5):
     name = f"{sys.argv[2]}_{number}"
     store.records.note_failures("org:1", {name: "it failed"})
-    store.records.update_accepted("org:1", "mail", "", lambda pins: pins.with_tools({name: tool(f"mail:{name}")}, 100))
+    pin = {name: tool(f"mail:{name}")}
+    store.records.update_accepted("org:1", "mail", "", lambda pins: pins.with_tools(pin, 100, 100_000))
 """
 HOLDER = """
 import sys, time

@@ -5,6 +5,7 @@ Each is a record with JSON text as its `content`:
     failures of a tenant       {"mail:3f2a9c...": ["connection refused", 1764288000.0]}
     accepted of a listing      {"send_email": "{\\"server\\": \\"mail\\", ...}", "lost_tool": ""}
     offer of a listing         {"resources": [...], "prompts": [...]}
+    loss of a tenant           ["0a1b..."]    the records of accepted definitions that were forgotten since
 """
 
 import json
@@ -57,13 +58,20 @@ class Accepted:
     tools: dict[str, Tool] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
 
-    def with_tools(self, added: Mapping[str, Tool], most: int) -> "Accepted":
-        """Return the record with further definitions. Beyond a number, the oldest are lost."""
-        tools = [*{**self.tools, **added}.items()]
+    def with_tools(self, added: Mapping[str, Tool], most: int, most_bytes: int) -> "Accepted":
+        """Return the record with further definitions. Beyond a number, or a number of bytes, the oldest are lost."""
+        tools = {**self.tools, **added}
+        kept: dict[str, Tool] = {}
+        bytes_left = most_bytes
+        for name in reversed(tools):
+            bytes_left -= len(_text(tools[name]).encode())
+            if bytes_left < 0 or len(kept) == most:
+                break
+            kept[name] = tools[name]
         lost = self.lost.difference(added)
-        if len(tools) > most:
+        if len(kept) < len(tools):
             lost |= {ANY_TOOL}
-        return Accepted(dict(tools[-most:]), lost)
+        return Accepted({name: tool for name, tool in tools.items() if name in kept}, lost)
 
 
 ChangeAccepted = Callable[[Accepted], Accepted]
@@ -171,7 +179,27 @@ class ListingRecords:
         records = self._backend.read(tenant, lambda points: points.get(CATALOGUES, [point, loss]))
         accepted = _accepted_in(content_of(records, point), tenant)
         # After a loss of all records, a tool without a record may be one that was accepted before.
-        return replace(accepted, lost=accepted.lost | {ANY_TOOL}) if loss in records else accepted
+        is_lost = loss in records and point not in _began_anew(content_of(records, loss))
+        return replace(accepted, lost=accepted.lost | {ANY_TOOL}) if is_lost else accepted
+
+    def forget_accepted(self, tenant: str, server: str, entry: str) -> None:
+        """Forget the accepted definitions of a server's tools. If it is added again, it has no earlier ones.
+
+        Args:
+            tenant: The tenant.
+            server: The name of the server.
+            entry: The identity of the entry that lists the server.
+        """
+        if self.accepted(tenant, server, entry) == Accepted():
+            return
+        self.update_accepted(tenant, server, entry, lambda _: Accepted())
+        point = _accepted_id(tenant, server, entry)
+        loss = loss_id(tenant)
+        with self._backend.writing(tenant) as points:
+            if loss in points.get(CATALOGUES, [loss]):
+                points.update(
+                    CATALOGUES, loss, lambda content: json.dumps([*_began_anew(content), point])
+                )
 
     def update_accepted(self, tenant: str, server: str, entry: str, change: ChangeAccepted) -> None:
         """Change the stored accepted definitions of a server's tools. No change of another process is lost.
@@ -187,7 +215,7 @@ class ListingRecords:
         def changed(content: str) -> str:
             accepted = change(_accepted_in(content, tenant))
             texts = dict.fromkeys(sorted(accepted.lost), "")
-            texts |= {name: tool_payload(tool)["tool"] for name, tool in accepted.tools.items()}
+            texts |= {name: _text(tool) for name, tool in accepted.tools.items()}
             return json.dumps(texts, ensure_ascii=False) if texts or content else ""
 
         self._update(tenant, _accepted_id(tenant, server, entry), changed)
@@ -262,6 +290,16 @@ def _validated(kind: Any, content: str) -> Any:
 
 def _results_in(content: str) -> dict[str, ListingResult]:
     return _validated(dict[str, ListingResult], content) or {}
+
+
+def _text(tool: Tool) -> str:
+    text: str = tool_payload(tool)["tool"]
+    return text
+
+
+def _began_anew(content: str) -> list[str]:
+    """Return the records of accepted definitions that were forgotten after a loss, from the record of the loss."""
+    return _validated(list[str], content) or []
 
 
 def _accepted_in(content: str, tenant: str) -> Accepted:

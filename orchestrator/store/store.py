@@ -22,7 +22,7 @@ from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records
 from orchestrator.store.backend import EXPERIENCE, TOOLS
-from orchestrator.store.listing_records import Accepted, ListingRecords
+from orchestrator.store.listing_records import ListingRecords
 from orchestrator.store.location import open_backend
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Vectors
@@ -406,8 +406,7 @@ class Store:
         name, _, entry = server.partition(":")
         # A server that is added again begins without earlier acceptances.
         entry = entry or self.entries(tenant).get(server, "")
-        if self.records.accepted(tenant, name, entry) != Accepted():
-            self.records.update_accepted(tenant, name, entry, lambda _: Accepted())
+        self.records.forget_accepted(tenant, name, entry)
         return self.replace_servers(tenant, {server: None})[server]
 
 

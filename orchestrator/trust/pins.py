@@ -34,10 +34,14 @@ from orchestrator.trust.definition_changes import (
 
 _MOST_PINS = 5_000
 """The stored accepted definitions of one server's tools that wait or are gone."""
+_MOST_PIN_BYTES = 8 * 2**20
+"""The bytes of these definitions, twice the limit of a listing. A Qdrant server takes 32 MB in a request."""
 _TRIES = 20
 """A try fails only if another writer has changed the same server's tools."""
 _LOST = "the record of the definition that was accepted is damaged"
-"""Why a tool waits that is listed after a loss."""
+"""Why a tool waits whose record was lost."""
+_ANY_LOST = "the list of accepted definitions is damaged, so the tool may not be new"
+"""Why a tool waits of which nobody knows whether it has a record."""
 
 
 class Waiting(NamedTuple):
@@ -91,8 +95,11 @@ class _Known:
         """Return the accepted definition of a tool with this name, or with one that is the same in the normal form."""
         return self.pins.get(name) or self._pins_by_normal_name.get(normal_name(name))
 
-    def is_lost(self, name: str) -> bool:
-        return not self._lost.isdisjoint((normal_name(name), ANY_TOOL))
+    def why_lost(self, name: str) -> str:
+        """Return the reason for which a tool without an accepted definition waits, or ""."""
+        if normal_name(name) in self._lost:
+            return _LOST
+        return _ANY_LOST if ANY_TOOL in self._lost else ""
 
 
 def store_judged(
@@ -123,7 +130,12 @@ def store_judged(
         pins_to_keep = _to_keep(tools, before)
         if any(before.accepted.tools.get(name) != pin for name, pin in pins_to_keep.items()):
             # Another process may change the pins of other tools at the same time.
-            add = partial(Accepted.with_tools, added=pins_to_keep, most=_MOST_PINS)
+            add = partial(
+                Accepted.with_tools,
+                added=pins_to_keep,
+                most=_MOST_PINS,
+                most_bytes=_MOST_PIN_BYTES,
+            )
             store.records.update_accepted(tenant, server, entry, add)
         with suppress(Outdated):
             return store.replace_server(
@@ -160,7 +172,7 @@ def _judged_tool(listed: Tool, before: _Known, policy: ChangePolicy) -> Tool:
     elif stored is not None:
         why = stored.labels.get(QUARANTINED, "")
     else:
-        why = _LOST if before.is_lost(listed.name) else ""
+        why = before.why_lost(listed.name)
     if why:
         return set_apart(tool, why, pin)
     return stored if stored is not None and same_definition(stored, tool) else tool
@@ -209,14 +221,15 @@ def accept(store: Store, tenant: str, tools: Mapping[str, Tool]) -> None:
         tools: The tools by key, as they were shown.
 
     Raises:
-        InvalidInput: A tool has another definition by now. Nothing of its server is accepted.
+        InvalidInput: A tool has another definition by now, or is gone. Tools before it may be accepted.
     """
     for server in _servers_of(tools):
-        stored = [tool for tool in store.of_server(tenant, server) if tool.key in tools]
-        for tool in stored:
-            if tool.hash != tools[tool.key].hash:
-                raise _changed_since_shown(tool.key)
-        exchanges = [(tool, _vouched(tool)) for tool in stored]
+        shown = {key: tool for key, tool in tools.items() if tool.server == server}
+        stored = {tool.key: tool for tool in store.of_server(tenant, server)}
+        for key, tool in shown.items():
+            if key not in stored or stored[key].hash != tool.hash:
+                raise _changed_since_shown(key)
+        exchanges = [(stored[key], _vouched(stored[key])) for key in shown]
         changed = store.exchange_tools(tenant, server, exchanges).changed
         for before, accepted in exchanges:
             if before.hash != accepted.hash and before.name not in changed:
@@ -224,7 +237,9 @@ def accept(store: Store, tenant: str, tools: Mapping[str, Tool]) -> None:
 
 
 def _changed_since_shown(key: str) -> InvalidInput:
-    return InvalidInput(f"{key} was not accepted: it has changed since it was shown. Read it again")
+    return InvalidInput(
+        f"{key} was not accepted: it has changed or gone since it was shown. Read it again"
+    )
 
 
 def withdraw(store: Store, tenant: str, keys: Collection[str]) -> None:
