@@ -133,6 +133,18 @@ async def test_listings_and_answers_are_mended_over_http_too() -> None:
             assert (await servers.call("bad:it")).structured == {"count": 1}
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_a_call_whose_answer_cannot_be_read_has_an_unknown_outcome(kind: str) -> None:
+    answer = '{"jsonrpc": "2.0", "id": 3, "result": {"secret"'
+    content = f"data: {answer}\n\n" if kind == "text/event-stream" else answer
+    with answering(answers(lambda: Response(content, media_type=kind))) as web:
+        async with Connections(config(web={"url": f"{web}/mcp"})) as servers:
+            with pytest.raises(OutcomeUnknown, match="its answer cannot be read") as error:
+                await servers.call("web:it")
+            assert "secret" not in str(error.value)
+            assert servers.states()[0].state == "ready"
+
+
 async def test_a_call_that_a_busy_server_refuses_was_not_carried_out_and_the_connection_stays() -> None:
     refusals = [Response(status_code=429)]
     with answering(answers(lambda: refusals.pop() if refusals else None)) as web:

@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.common.json_input import JsonSize, first_problem
 from orchestrator.common.lines import one_line
@@ -11,6 +12,9 @@ from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteEr
 from orchestrator.mcp.config.launch import Launch
 from orchestrator.mcp.config.parse import ServerSpec
 from orchestrator.mcp.signin.files import login_command
+
+if TYPE_CHECKING:
+    from mcp import MCPError
 
 # What became of a request over HTTP. No server's own code is mistaken for one: JSON-RPC and MCP use another range.
 # The server was not reached, or does not know the session any more: it did not run the request.
@@ -24,11 +28,25 @@ MAX_MESSAGE_BYTES = 16 * 2**20
 MAX_VALUES = 500_000
 """10 million values fit into 16 MiB, and reading them takes seconds and 2 GB. This limit takes .25 s."""
 TOO_MUCH = f"a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB or {MAX_VALUES:,} values"
+UNREADABLE = (
+    "its answer cannot be read: it is not JSON, or its values are nested more than 200 deep"
+)
+_LIBRARY_UNREADABLE = "Failed to parse "
 _PIECE = 2**18
 """The bytes of a message that are counted at once. The texts between all quotes of a long listing take 100 MB."""
 _LONGEST = 500
 _REFUSED_VERSION = ("unsupported protocol version", "invalid protocol version")
 _VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def is_unreadable(error: "MCPError") -> bool:
+    """Return True if the MCP library could not read an answer over HTTP. The request may have taken effect.
+
+    A server that could not read the request uses the same code, with other words.
+    """
+    from mcp.types import PARSE_ERROR
+
+    return error.code == PARSE_ERROR and error.message.startswith(_LIBRARY_UNREADABLE)
 
 
 def is_too_much(message: bytes) -> bool:

@@ -193,6 +193,8 @@ class Session:
             self.lifetime.die(message)
             self.wake()
             raise CallLost(message, sent=False)
+        if self.spec.url and faults.is_unreadable(error):
+            raise CallLost(f"{faults.UNREADABLE}{self.hint()}", sent=True)
         # Over stdio a server may use this code itself. There the end of its output shows the difference.
         closed = error.code == CONNECTION_CLOSED and (self.lifetime.death or self.spec.url)
         if closed or error.code == faults.LOST:

@@ -321,10 +321,7 @@ def _unreadable_answer(line: bytes) -> "SessionMessage | None":
     request = request_of(line)
     if request is None:
         return None
-    reason = (
-        "its answer cannot be read: it is not JSON, or its values are nested more than 200 deep"
-    )
-    error = ErrorData(code=faults.LOST, message=reason)
+    error = ErrorData(code=faults.LOST, message=faults.UNREADABLE)
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=error))
 
 
