@@ -205,14 +205,24 @@ async def test_a_question_escapes_what_cannot_be_seen(tmp_path: Path) -> None:
     assert all(part in message for part in ('"path": "/etc/passwd"', "\\u202e", "\\u200b"))
 
 
-@pytest.mark.parametrize("unseen", ["\ufe0f\U000e0141", "\u3164\u115f", "\u2800", "\u034f", " " * 3_000])
+@pytest.mark.parametrize(
+    "unseen", ["\ufe0f\U000e0141", "\u3164\u115f", "\u2800", "\u034f", " " * 3_000, "\n" + " " * 41]
+)
 async def test_a_question_shows_selectors_fillers_and_wide_gaps(unseen: str, tmp_path: Path) -> None:
     arguments = {"note": f"safe{unseen}delete everything"}
     async with asking(tmp_path, "auto", ("decline", {})) as (client, asked, _):
         await client.call_tool("call_tool", {"tool": "quick:pid", "arguments": arguments})
     message = asked[0].message
     assert unseen not in message
+    assert " " * 41 not in message
     assert json.JSONDecoder().raw_decode(message[message.index("{") :])[0] == arguments
+
+
+@pytest.mark.parametrize("code", ["for a in b:\n            call(a)", "a\n" + " " * 40 + "b"])
+async def test_a_question_shows_the_indentation_of_code_as_it_is(code: str, tmp_path: Path) -> None:
+    async with asking(tmp_path, "auto", ("decline", {})) as (client, asked, _):
+        await client.call_tool("call_tool", {"tool": "quick:pid", "arguments": {"code": code}})
+    assert json.dumps({"code": code}) in asked[0].message
 
 
 async def test_where_the_client_cannot_ask_the_user_is_told_how_to_allow_the_tool(tmp_path: Path) -> None:

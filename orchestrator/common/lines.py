@@ -22,8 +22,9 @@ _UNSEEN = frozenset(
     )
 )
 """Characters without a shape that Python calls printable: joiners, fillers, and selectors, which can hold a text."""
-_WIDE_GAP = re.compile(r"(?<=\S) {9,}")
-"""Blanks that push what follows out of sight. The blanks at the beginning of a line are an indentation."""
+_WIDE_GAP = re.compile(r"(?<=\S)(?<!\\n) {9,}|(?<=\\n) {41,}")
+"""Blanks that push what follows out of sight. Up to 40 of them behind a line end (`\\n` in JSON) indent a line of code.
+"""
 _TERMINAL_CODE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\^_]"
 )
