@@ -249,10 +249,11 @@ class Connection:
     async def read_offer(self) -> Offer:
         """Ask the server for its offer now, and pass it on if it has changed.
 
-        A server has one time limit for its connection and its offer.
+        A server has one time limit for its connection and its first offer.
         """
         limit_s = self._limits.connect_timeout_s
         left_s = min(_OFFER_SHARE * limit_s, limit_s - self._connecting_s)
+        self._connecting_s = 0.0
         async with asyncio.timeout(max(_LEAST_OFFER_S, left_s)):
             offer = await read_offer(
                 self.session.client,
