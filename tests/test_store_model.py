@@ -69,8 +69,8 @@ class StoreModel(RuleBasedStateMachine):
         self.cluster.clear()
         self.patch = pytest.MonkeyPatch()
         time = SimpleNamespace(time=lambda: self.clock.now, sleep=lambda _: None, monotonic=lambda: 0.0)
-        tools = ("writer", "manifest_records", "tool_records", "drafts", "tool_points")
-        for module in ("store", "listing_records", *(f"tools.{name}" for name in tools)):
+        tools = ("reader", "writer", "manifest_records", "tool_records", "drafts", "tool_points")
+        for module in ("listing_records", *(f"tools.{name}" for name in tools)):
             self.patch.setattr(f"orchestrator.store.{module}.time", time)
         for wait in ("FIRST_WAIT_S", "LONGEST_WAIT_S"):
             self.patch.setattr(f"orchestrator.store.qdrant.retries.{wait}", 0.0)

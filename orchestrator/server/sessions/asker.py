@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mcp import MCPError
@@ -161,7 +162,8 @@ class ClientAsker:
             return
         related = self.context.request_id if self.is_open else None
         notification = masked_model(notification, self.fixed)
-        await deliver(self.context.session.send_notification(notification, related))
+        session = self.context.session
+        await deliver(partial(session.send_notification, notification, related))
 
     async def _answer_in_next_request(self, request: InputRequest) -> InputResponse:
         """Let the client's request be answered by this question, and wait until it comes again with the answer."""
@@ -180,10 +182,10 @@ class ClientAsker:
         return not is_modern(self.context)
 
 
-async def deliver(sending: Awaitable[None]) -> None:
+async def deliver(send: Callable[[], Awaitable[None]]) -> None:
     """Send a notification. A client that does not take it in time, or has gone, loses it."""
     try:
-        await asyncio.wait_for(sending, _NOTIFY_TIMEOUT_S)
+        await asyncio.wait_for(send(), _NOTIFY_TIMEOUT_S)
     except Exception as error:  # The client's transport may raise anything.
         logger.debug("a client did not take a notification: %s", type(error).__name__)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mcp.server.connection import Connection
@@ -119,7 +120,7 @@ class Clients:
                 await self._buses[tenant].publish(event)
             notification = event_to_notification(event, {})
             sending = [
-                deliver(client.session.send_notification(notification))
+                deliver(partial(client.session.send_notification, notification))
                 for client in self._clients.values()
                 if client.tenant == tenant and _receives(client, event)
             ]
