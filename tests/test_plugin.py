@@ -211,7 +211,8 @@ async def test_functions_of_a_catalogue_carry_out_their_own_calls() -> None:
     assert (await plugin.resources.execute(call)).text == "said yes"
 
 
-async def test_functions_and_mcp_servers_are_routed_together(serve: Serve) -> None:
+async def test_functions_and_mcp_servers_are_routed_together(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_resources, "LISTING_WAIT_S", 150)  # A busy machine needs longer.
     runner = await serve(OrchestratorPlugin(catalogue=Catalogue.of(say), mcp_servers=SERVERS))
     for task, tool in (("say the text 'yes'", "say"), ("get the current time in Berlin", "time:get_current_time")):
         request = RouteRequest(query=task, tenant=TENANT)
@@ -222,7 +223,10 @@ async def test_functions_and_mcp_servers_are_routed_together(serve: Serve) -> No
 
 
 @pytest.mark.parametrize("workflow_name", ["toolroute.route", "toolroute.route_staged"])
-async def test_each_first_route_waits_until_the_servers_are_listed(workflow_name: str, serve: Serve) -> None:
+async def test_each_first_route_waits_until_the_servers_are_listed(
+    workflow_name: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_resources, "LISTING_WAIT_S", 150)  # A busy machine needs longer.
     runner = await serve(OrchestratorPlugin(catalogue=Catalogue.of(say), mcp_servers=SERVERS))
     request = RouteRequest(query="get the current time in Berlin", tenant=f"org:{workflow_name}")
     routes = [await runner.begin(workflow_name, request, result_type=Decision) for _ in range(4)]
