@@ -23,8 +23,8 @@ PUBLIC = """
 About Action Annotations AnswerInvalid Appended Approval Approve BudgetReport Busy Calibration Capability Catalogue
 CatalogueChanged CatalogueVersion Checkpoint Choice Claim CompleteRequest Completion Connections Context
 DEFAULT_CAPABILITIES Decision Delta Edge Embedder EmbedderUnavailable Entity Executor Filled Fit Fusion Gate Gives
-HttpExecutor InvalidArguments InvalidCatalogue InvalidConfig InvalidInput Kind Limits Match McpConfig
-MissingExtra ModelFailed ModelRefused ModelUnavailable Models NamedServer Near NoCredit Offer OpenApiExecutor Options
+HttpExecutor InvalidArguments InvalidCatalogue InvalidConfig InvalidInput Kind Limits Match McpConfig MissingExtra
+ModelFailed ModelRefused ModelUnavailable Models NamedServer Near NoCredit Offer OpenApiExecutor Options
 OrchestratorPlugin Outcome OutcomeUnknown PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider
 Purpose Registered Rejected Related Relation ResolvedCall ResultPage RouteHint RouteRequest Router RunRequest
 RunResult Select ServerConfig ServerUnavailable Source Stage State Step StepOutcome StepProgress StepStatus

@@ -125,7 +125,9 @@ _ORDER_PARTS = (
 )
 """Every order has one of these parts, without the characters between its words. Few texts do, and looking for a part is
 ten times as fast as for an order."""
-_BETWEEN_WORDS = {ord(char): None for char in " \t\n\r!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"}
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
+_ASCII_BETWEEN_WORDS = {code: None for code in range(128) if _BETWEEN_WORDS.match(chr(code))}
+"""The same for a text in ASCII, where a table is ten times as fast as the pattern."""
 _OTHER_JOINTS = re.compile(r"[^\w\s'’.,:;!?]+")
 """Signs that a text has in place of blanks, such as the stars of a word in bold."""
 
@@ -284,11 +286,16 @@ def _order(text: str) -> str:
     """Return the first order of a text that is not quoted, or ""."""
     plain = unquote(text) if "%" in text else text
     unquoted = _QUOTED.sub(_without_words, plain)
-    letters = unquoted.lower().translate(_BETWEEN_WORDS)
+    letters = _letters(unquoted.lower())
     if not any(part in letters for part in _ORDER_PARTS):
         return ""
     orders = (_first(_ORDERS, _as_words(sentence)) for sentence in _sentences(unquoted))
     return next(filter(None, orders), "")
+
+
+def _letters(text: str) -> str:
+    """Return a text without the characters between its words."""
+    return text.translate(_ASCII_BETWEEN_WORDS) if text.isascii() else _BETWEEN_WORDS.sub("", text)
 
 
 def _as_words(sentence: str) -> str:
